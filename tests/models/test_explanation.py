@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -17,18 +16,15 @@ from sklearn.utils import get_tags
 
 import mercer as mc
 from mercer.exceptions import DataError, ParameterError
-from mercer.models import Contributions, representer
+from mercer.models import Contributions
 from mercer.models.explanation import ExplainedModel
 from mercer.models.svm.base import SupportVectorMachine
+from model_samples import NOISELESS
 from references import matrix, rbf
 
 Array = NDArray[np.floating[Any]]
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(30, 2))
-Y = np.sin(X[:, 0]) + 3
-BOTH = np.column_stack([Y, np.cos(X[:, 1])])
-Z = RNG.normal(size=(7, 2))
+X, Y, BOTH, Z, _, _ = NOISELESS
 RBF = mc.RBF(length_scale=1.5)
 
 
@@ -365,27 +361,6 @@ def test_rows_of_points_are_counted_in_what_was_given() -> None:
     assert model.rows_.tolist() == list(range(1, 20))
 
 
-@pytest.mark.parametrize("fit_intercept", [False, True])
-def test_blocks_do_not_change_a_number(fit_intercept: bool, monkeypatch: Any) -> None:
-    model = mc.KernelRidge(RBF, fit_intercept=fit_intercept).fit(X, Y)
-    whole = model.contributions(Z, top=4)
-    sizes = []
-    call = mc.RBF.__call__
-
-    def recorded(self: mc.RBF, A: Any, B: Any = None) -> Array:
-        block = call(self, A, B)
-        sizes.append(block.size)
-        return block
-
-    monkeypatch.setattr(representer, "_BLOCK", 65)
-    monkeypatch.setattr(mc.RBF, "__call__", recorded)
-    parts = model.contributions(Z, top=4)
-    assert max(sizes) <= 65
-    assert sum(sizes) == 7 * 30
-    for name in ("indices", "values", "kernel_values", "rest", "prediction"):
-        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
-
-
 def test_of_equal_terms_the_earlier_point_comes_first() -> None:
     model = mc.KernelRidge(mc.Constant(1.0), alpha=1.0, fit_intercept=False)
     model.fit(np.zeros((5, 1)), np.ones(5))
@@ -430,29 +405,6 @@ def test_one_training_point() -> None:
     found = mc.KernelRidge(RBF).fit([[1.0]], [2.0]).contributions([[0.0]])
     assert found.indices.tolist() == [[0]]
     assert found.prediction == pytest.approx([2.0])
-
-
-def test_to_dict_is_a_data_frame() -> None:
-    found = mc.KernelRidge(RBF).fit(X, Y).contributions(Z, top=3)
-    for frame in (pd.DataFrame(found.to_dict()), pl.DataFrame(found.to_dict()).to_pandas()):
-        assert list(frame.columns) == [
-            *("row", "output", "rank", "index", "training_row", "kernel_value", "value")
-        ]
-        sums = frame.groupby("row")["value"].sum() + found.rest + found.intercept
-        np.testing.assert_allclose(sums, found.prediction)
-        assert frame["index"].to_numpy().reshape(7, 3).tolist() == found.indices.tolist()
-
-
-def test_the_text_states_the_numbers() -> None:
-    model = mc.KernelRidge(RBF).fit(X, Y)
-    found = model.contributions(Z, top=2)
-    text = str(found)
-    assert f"row 0: f(x) = {found.prediction[0]:.4g}" in text
-    assert f"{found.values[0, 1]:+.4g}" in text
-    assert "28 others" in text
-    assert text.endswith("... and 2 more rows")
-    assert "others" not in str(model.contributions(Z[:1], top=30))
-    assert repr(found) == "Contributions(m=7, top=2, training=Points(30 rows))"
 
 
 @pytest.mark.parametrize("top", [0, -1, 2.5, True, None, "all"])

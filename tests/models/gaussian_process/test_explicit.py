@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,36 +17,21 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
 from mercer import memory
-from mercer.exceptions import (
-    DataError,
-    MemoryForecastError,
-    NumericalWarning,
-    ParameterError,
-)
+from mercer.exceptions import DataError, MemoryForecastError, NumericalWarning
 from mercer.models.gaussian_process import explicit as explicit_posterior
-from mercer.models.gaussian_process import features as gaussian_features
-from mercer.models.gaussian_process import plan as plan
-from mercer.models.gaussian_process.exact import ExactObjective, NoiseObjective
 from mercer.models.gaussian_process.landmarks import LandmarkObjective
-from mercer.models.gaussian_process.targets import Noise
-from mercer.sampling import blocks
-from mercer.solvers.forecast import GaussianProcessFit
+from model_samples import HELD, QUADRATIC, waves
 
 Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor
 S = mc.solvers
 
-RNG = np.random.default_rng(0)
-N = 80
-X = RNG.normal(size=(N, 3))
-Y = X[:, 0] - 2 * X[:, 1] * X[:, 2] + 0.3 * RNG.normal(size=N) + 5
-BOTH = np.column_stack([Y, 100 * X[:, 1] + 10 * RNG.normal(size=N)])
-Z = RNG.normal(size=(9, 3))
-W = RNG.integers(0, 4, size=N).astype(float)
-VARIANCES = RNG.uniform(0.1, 0.5, size=N)
+RNG = np.random.default_rng(1)
+X, Y, BOTH, Z, W, VARIANCES = QUADRATIC
+N = len(X)
+
 WORDS = ["".join(RNG.choice(list("abc"), size=RNG.integers(2, 9))) for _ in range(N)]
 NEW_WORDS = ["abca", "zzz", "abxx", "cab", "a"]  # with pairs of letters that no training word has
-HELD: dict[str, Any] = {"learn": False, "normalize_y": False}
 POLYNOMIAL = mc.Polynomial(2)
 KERNELS = {
     "linear": 1.3 * mc.Linear(),
@@ -270,18 +254,6 @@ def test_large_columns_that_depend_on_each_other(scale: float) -> None:
         assert_allclose(std, spread, rtol=1e-7)
 
 
-def test_blocks_of_rows_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(1)
-    rows = rng.normal(size=(700, 3))
-    model = GP(POLYNOMIAL, 0.3, solver=S.Primal(), **HELD)
-    whole = clone(model).fit(rows, rows[:, 0])
-    monkeypatch.setattr(gaussian_features, "blocks", partial(blocks, n_bytes=1))
-    parts = clone(model).fit(rows, rows[:, 0])
-    assert parts.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-12)
-    many = rng.normal(size=(600, 3))
-    assert_allclose(parts.predict(many, True), whole.predict(many, True), rtol=1e-10)
-
-
 def test_landmarks_that_do_not_span_are_chosen_again(monkeypatch: pytest.MonkeyPatch) -> None:
     class Poor:
         """Choices of which the first is too small."""
@@ -322,10 +294,6 @@ def test_rows_that_span_are_looked_for_among_some_where_there_are_many(
 RBF = 1.7 * mc.RBF(length_scale=2.0)
 
 
-def waves(n_components: int = 200, **settings: Any) -> Any:
-    return S.RandomFeatures(mc.RandomFourier(n_components=n_components, random_state=0, **settings))
-
-
 @pytest.mark.parametrize("y", [Y, BOTH], ids=["one", "two"])
 @pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
 @pytest.mark.parametrize("noise", [0.3, VARIANCES], ids=["shared", "known"])
@@ -348,18 +316,6 @@ def test_the_process_of_the_maps_own_kernel(y: Array, weights: Any, noise: Any) 
     error = np.linalg.norm(phi @ phi.T - K) / np.linalg.norm(K)
     assert model.kernel_error_ == pytest.approx(error, rel=1e-8)
     assert not hasattr(model, "lower_bound_")
-
-
-def test_the_map_gets_the_learned_kernel() -> None:
-    model = GP(RBF, solver=waves()).fit(X, Y)
-    assert isinstance(model.search_solver_, S.NystromSolver)
-    assert model.feature_map_.kernel_ == model.kernel_ != RBF
-    held = GP(model.kernel_, model.noise_, solver=waves(), learn=False).fit(X, Y)
-    assert_allclose(held.predict(Z, True), model.predict(Z, True), rtol=1e-9)
-    own = GP(RBF, solver=waves(kernel=RBF)).fit(X, Y)  # the map has the kernel of the model
-    assert_allclose(own.predict(Z), model.predict(Z))
-    with pytest.raises(ParameterError, match="the map of RandomFeatures has kernel"):
-        GP(RBF, solver=waves(kernel=mc.RBF(3.0))).fit(X, Y)
 
 
 def test_more_features_come_closer_to_the_exact_process() -> None:
@@ -412,117 +368,13 @@ def test_a_map_of_another_library() -> None:
     assert GP(mc.RBF(0.3), 0.3, solver=sampler, **HELD).fit(X, Y).kernel_error_ > 0.5
 
 
-# Plans ---------------------------------------------------------------------------------------
-
-
-def test_auto_takes_features_where_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    def chosen(n: int, kernel: mc.Kernel, **settings: Any) -> Any:
-        return mc.forecast(GP(kernel, **settings), np.zeros((n, 3), dtype=np.float32)).chosen
-
-    assert chosen(40, POLYNOMIAL) == S.Primal()  # ten features
-    assert chosen(39, POLYNOMIAL) == S.Cholesky()
-    assert chosen(39, POLYNOMIAL, noise=1.0, learn=False) == S.Primal()
-    assert chosen(17, POLYNOMIAL, noise=1.0, learn=False) == S.Cholesky()
-    assert chosen(200_000, POLYNOMIAL) == S.Primal()
-    assert chosen(1_000, POLYNOMIAL, criterion="loo") == S.Cholesky()
-    assert chosen(1_000, POLYNOMIAL, noise=mc.Fixed(0.0)) == S.Cholesky()
-    assert chosen(1_000, POLYNOMIAL + mc.White()) == S.Cholesky()
-    with monkeypatch.context() as patch:
-        patch.setattr(memory, "available", lambda: 7_000)
-        found = mc.forecast(GP(POLYNOMIAL), X[:20])
-        assert "does not fit in memory" in found.costs[0].line
-    monkeypatch.setattr(GaussianProcessFit, "most_search_landmarks", 0)
-    assert isinstance(chosen(200_000, POLYNOMIAL), S.NystromSolver)
-    model = GP(POLYNOMIAL).fit(X, Y)
-    assert model.solver_ == S.Cholesky()
-
-
-def test_auto_is_fitted_by_features() -> None:
-    model = GP(POLYNOMIAL).fit(X, Y)
-    assert (model.solver_, model.search_solver_) == (S.Primal(), S.Primal())
-    exact = GP(POLYNOMIAL, solver=S.Cholesky()).fit(X, Y)
-    assert_allclose(model.predict(Z, True), exact.predict(Z, True), rtol=1e-6)
-
-
-def test_a_forecast_lists_every_solver() -> None:
-    found = mc.forecast(GP(RBF), X)
-    names = [type(cost.solver).__name__ for cost in found.costs]
-    assert names == [
-        "Primal",
-        "Cholesky",
-        "ConjugateGradient",
-        "NystromSolver",
-        "Spectral",
-        "Falkon",
-        "RandomFeatures",
-    ]
-    assert "no finite features" in str(found)
-    assert str(found).count("if asked for") == 3
-    assert all(cost.operations is not None for cost in found.costs[1:])
-    assert "no random frequencies" in str(mc.forecast(GP(POLYNOMIAL), X))
-    for solver in (S.Primal(), S.Spectral(), S.Falkon(30), waves(), S.RandomFeatures(RBFSampler())):
-        asked = mc.forecast(GP(POLYNOMIAL, solver=solver), X)
-        assert asked.chosen == solver
-        assert asked.reason.startswith('asked for; "auto" would take Primal')
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"kernel": RBF, "solver": S.Primal()}, "the kernel has no finite features"),
-        ({"solver": S.Primal(), "noise": mc.Fixed(0.0)}, "there is no noise"),
-        ({"solver": S.Primal(), "criterion": "loo"}, "the criterion needs the whole matrix"),
-        ({"solver": S.Primal(), "kernel": POLYNOMIAL + mc.White()}, "contains White"),
-        ({"kernel": RBF, "solver": waves(), "noise": mc.Fixed(0.0)}, "there is no noise"),
-        ({"kernel": RBF, "solver": waves(), "criterion": "loo"}, "the criterion needs"),
-        ({"kernel": RBF + mc.White(), "solver": waves()}, "contains White"),
-        ({"kernel": RBF, "solver": S.RandomFeatures(3)}, "map = 3 is not a transformer"),
-        ({"kernel": RBF, "solver": S.Falkon(10), "criterion": "loo"}, "the criterion needs"),
-        ({"kernel": RBF, "solver": S.Falkon(10, "learn")}, "landmarks = 'learn' is unknown"),
-        ({"kernel": mc.Sigmoid(), "solver": S.Falkon(10)}, "the kernel is not valid"),
-    ],
-)
-def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        GP(**{"kernel": POLYNOMIAL, **settings}).fit(X, Y)
+# Memory, pickles and scikit-learn's checks ---------------------------------------------------
 
 
 def test_features_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 5_000)
     with pytest.raises(MemoryForecastError, match="with 10 features"):
         GP(POLYNOMIAL, 0.3, solver=S.Primal(), **HELD).fit(X, Y)
-
-
-def test_a_kernel_without_random_frequencies_is_refused_before_the_search() -> None:
-    with pytest.raises(mc.exceptions.NoFeatureMapError):
-        GP(POLYNOMIAL, solver=waves()).fit(X, Y)
-
-
-# Steps ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("kernel", "solver"), [(POLYNOMIAL, S.Primal()), (RBF, waves())])
-def test_an_interrupt_keeps_the_best_so_far(
-    kernel: mc.Kernel, solver: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole, calls = LandmarkObjective.value_and_gradient, 0
-
-    def interrupted(self: Any, theta: Array) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls > 5:
-            raise KeyboardInterrupt
-        return whole(self, theta)
-
-    start = GP(kernel, noise=0.1 * Y.var(), learn=False, solver=S.Cholesky()).fit(X, Y)
-    monkeypatch.setattr(LandmarkObjective, "value_and_gradient", interrupted)
-    model = GP(kernel, solver=solver)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y)
-    assert model.converged_ is False
-    assert model.n_evaluations_ == 5
-    assert model.log_marginal_likelihood_ > start.log_marginal_likelihood_
-    assert model.predict(Z, return_std=True)[1].shape == (9,)
 
 
 @pytest.mark.parametrize(
@@ -549,80 +401,3 @@ def test_a_fitted_model_is_pickled(kernel: mc.Kernel, solver: Any) -> None:
 )
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
-
-
-# Iterations over landmarks, and the spectrum -------------------------------------------------
-
-
-@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
-@pytest.mark.parametrize("y", [Y, BOTH], ids=["one", "two"])
-def test_falkons_mean_is_the_best_over_its_landmarks(weights: Any, y: Array) -> None:
-    rows = np.unique([2, 5, 9, 40, 71, *np.flatnonzero(W == 0)[:2]])
-    solver = S.Falkon(landmarks=rows, tol=1e-12)
-    model = GP(RBF, 0.3, solver=solver, **HELD).fit(X, y, weights)
-    w = np.ones(N) if weights is None else weights
-    C, M = RBF(X, X[rows]), RBF(X[rows])
-    dual = np.linalg.solve(C.T @ (C * w[:, None]) + 0.3 * M, C.T @ (y.T * w).T)
-    assert_allclose(model.predict(Z), RBF(Z, X[rows]) @ dual, rtol=1e-6)
-    assert_array_equal(model.rows_, rows)
-    assert model.converged_
-    assert model.residual_ < 1e-10
-    share = 1 - np.sum(w * np.einsum("ij,ji->i", C, np.linalg.solve(M, C.T))) / (1.7 * w.sum())
-    assert model.trace_error_ == pytest.approx(share, rel=0.1)  # of its landmarks, from some rows
-    by_landmarks = GP(RBF, 0.3, solver=S.ConjugateGradient(random_state=0), **HELD)
-    std = by_landmarks.fit(X, y, weights).predict(Z, return_std=True)[1]
-    assert_allclose(model.predict(Z, return_std=True)[1], std, rtol=1e-6)
-
-
-def test_falkon_learns_and_tells_of_itself() -> None:
-    model = GP(RBF, solver=S.Falkon(40, "rpcholesky", random_state=0, tol=1e-10)).fit(X, Y)
-    assert isinstance(model.search_solver_, S.NystromSolver)
-    assert len(model.points_) == len(model.rows_) == 40
-    assert_allclose(model.points_.data, X[model.rows_])
-    again = GP(model.kernel_, model.noise_, solver=S.Cholesky(), learn=False).fit(X, Y)
-    assert_allclose(model.predict(Z), again.predict(Z), atol=0.1)
-    for action in (lambda: model.update(Z, np.zeros(9)), lambda: model.loo_predictions_):
-        with pytest.raises(DataError, match="found by iterations"):
-            action()
-    rows = np.random.default_rng(1).normal(size=(600, 3))
-    few = S.Falkon(20, max_iter=1, tol=1e-12, random_state=0)
-    with pytest.warns(NumericalWarning, match="residual"):
-        assert not GP(RBF, 0.3, solver=few, **HELD).fit(rows, rows[:, 0]).converged_
-
-
-@pytest.mark.parametrize("settings", [{}, {"criterion": "loo"}, {"noise": mc.Fixed(0.0)}])
-@pytest.mark.filterwarnings("ignore::mercer.exceptions.NumericalWarning")
-def test_the_spectrum_is_exact(settings: dict[str, Any]) -> None:
-    model = GP(RBF + 0.1 * mc.White(), solver=S.Spectral(), **settings).fit(X, Y)
-    exact = GP(RBF + 0.1 * mc.White(), solver=S.Cholesky(), **settings).fit(X, Y)
-    assert (model.solver_, model.search_solver_) == (S.Spectral(), S.Spectral())
-    assert_allclose(model.theta_, exact.theta_)
-    assert_allclose(model.predict(Z, True), exact.predict(Z, True))
-
-
-@pytest.mark.parametrize("weights", [None, W, W + 0.5], ids=["plain", "counts", "weighted"])
-@pytest.mark.parametrize("y", [Y, BOTH], ids=["one", "two"])
-def test_one_decomposition_serves_every_noise(
-    weights: Array | None, y: Array, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel = mc.RBF(mc.Fixed(1.5))
-    exact = GP(kernel, solver=S.Cholesky()).fit(X, y, weights)
-
-    def refused(*_: Any) -> Any:
-        raise AssertionError("the matrix was factorised for a step")
-
-    monkeypatch.setattr(ExactObjective, "value_and_gradient", refused)
-    model = GP(kernel, solver=S.Spectral()).fit(X, y, weights)
-    assert_allclose(model.theta_, exact.theta_, atol=1e-6)
-    assert model.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_)
-    assert_allclose(model.predict(Z, True), exact.predict(Z, True), rtol=1e-5)
-    assert model.gradient_norm_ < 1e-4
-    monkeypatch.undo()
-    noise = Noise(0.4, learned=True, weights=None if weights is None else W + 0.5)
-    data = ExactObjective(kernel, kernel.prepare(X), y.reshape(N, -1) / 50, noise)
-    for at in (-3.0, 0.5):
-        theta = np.array([at])
-        found = NoiseObjective.of(data).value_and_gradient(theta)
-        wanted = data.value_and_gradient(theta)
-        assert found[0] == pytest.approx(wanted[0], rel=1e-12)
-        assert_allclose(found[1], wanted[1], rtol=1e-9)

@@ -8,28 +8,16 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
-from numpy.typing import NDArray
 
 import mercer as mc
-from mercer.exceptions import DataTypeError, ParameterError
-from mercer.models.gaussian_process import plan as plan
-from mercer.models.gaussian_process.exact import ExactObjective
-from mercer.models.gaussian_process.landmarks import LandmarkObjective
+from mercer.exceptions import MercerError, NumericalWarning, ParameterError
+from mercer.models.gaussian_process import landmark_search
 from mercer.solvers.forecast import GaussianProcessFit
+from model_samples import MANY, drawn
 
 GP, S = mc.GaussianProcessRegressor, mc.solvers
-Array = NDArray[np.float64]
-N = 1_100
-
-
-def drawn(length_scale: float, noise: float = 0.01, n: int = N) -> tuple[Array, Array]:
-    """A function drawn from its process, on a line, with noise."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-3, 3, size=(n, 1))
-    K = np.exp(-0.5 * ((X - X.T) / length_scale) ** 2) + 1e-9 * np.eye(n)
-    y = np.linalg.cholesky(K) @ rng.normal(size=n) + np.sqrt(noise) * rng.normal(size=n)
-    return X, y
 
 
 @pytest.fixture
@@ -98,38 +86,7 @@ def test_restarts_and_callbacks_reach_the_whole_matrix() -> None:
     assert again.log_marginal_likelihood_ > plain.log_marginal_likelihood_ - 0.5
 
 
-def evidence_of(X: Array, y: Array, kernel: mc.Kernel, noise: float) -> ExactObjective:
-    evidence, _, _ = GP(kernel, noise=noise, normalize_y=False)._prepare(X, y, None)
-    return evidence
-
-
-@pytest.mark.parametrize("m", [20, 26, 32])
-def test_how_far_a_bound_is_below_the_likelihood(m: int) -> None:
-    X, y = drawn(0.3, n=600)
-    data = evidence_of(X, y, 1.0 * mc.RBF(length_scale=0.3), 0.01)
-    chosen = S.NystromSolver(m, "rpcholesky", 0)
-    seen = LandmarkObjective.selected(data, chosen, "test")
-    value, gap = seen.value_and_gap(data.theta)
-    K = np.exp(-0.5 * ((X - X.T) / 0.3) ** 2) + 0.01 * np.eye(600)
-    exact = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + 600 * np.log(2 * np.pi))
-    assert 0.25 * gap < exact - value < gap
-
-
 # Rounding -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("noise", [1e-4, 1e-8])
-def test_the_rounding_of_the_bound(noise: float) -> None:
-    X, y = drawn(0.5, noise, n=600)
-    data = evidence_of(X, y, 1.0 * mc.RBF(length_scale=0.5), noise)
-    seen = LandmarkObjective.selected(data, S.NystromSolver(60, "rpcholesky", 0), "test")
-    value, slope = seen.value_and_gradient(data.theta)
-    steps = 1e-10 * np.arange(1, 9)
-    along = np.array([1.0, 0.0, 0.0])
-    moved = np.array([seen.value(data.theta + step * along) for step in steps])
-    noise_of_value = np.abs(moved - value - steps * slope[0]).max()
-    rounding = seen.rounding_at(data.theta)
-    assert rounding / 10 < noise_of_value < 30 * rounding  # the search leaves it a factor of 30
 
 
 def test_a_function_without_noise_is_learned_in_few_evaluations() -> None:
@@ -212,21 +169,86 @@ def test_landmarks_that_are_no_rows_have_numbers_of_their_own() -> None:
         assert (carried.rows == carried.indices).all()
 
 
-# Rows in blocks -----------------------------------------------------------------------------------
+# Landmarks that change in a search ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [GP, mc.GaussianProcessClassifier])
-def test_blocks_are_refused_with_a_remedy(kind: Any) -> None:
-    X = np.arange(12.0)[:, None]
-    parts = [(X[:6], X[:6, 0] > 3), (X[6:], X[6:, 0] > 9)]
-    for blocks in (mc.Blocks(parts), iter(parts)):
-        with pytest.raises(DataTypeError, match=r"in blocks, but .*pass some of them as arrays"):
-            kind().fit(blocks, None)
+def test_landmarks_are_chosen_again_when_the_kernel_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(200, 3))
+    y = np.sin(3 * rows[:, 0]) + 0.1 * rng.normal(
+        size=200
+    )  # of one column; landmarks are chosen for three at first
+    start = 1.0 * mc.RBF(length_scale=[1.0, 1.0, 1.0])
+    solver = S.NystromSolver(15, "rpcholesky", random_state=0)
+    again = GP(start, solver=solver).fit(rows, y)
+    monkeypatch.setattr(landmark_search, "_ROUNDS", 0)
+    once = GP(start, solver=solver).fit(rows, y)
+    assert again.lower_bound_ > once.lower_bound_ + 1
+    assert set(again.rows_) != set(once.rows_)
+    assert_allclose(again.points_.data, rows[again.rows_])
 
 
-def test_the_remedy_for_blocks_has_the_same_mean() -> None:
-    X, y = drawn(0.5, n=200)
-    gp = model(normalize_y=True).fit(X, y)
-    alpha = gp.noise_ / gp.y_scale_**2
-    ridge = mc.KernelRidge(gp.kernel_, alpha=alpha, fit_intercept=False).fit(X, y - gp.intercept_)
-    assert_allclose(ridge.predict(X) + gp.intercept_, gp.predict(X), atol=1e-7)
+def test_landmarks_that_are_learned() -> None:
+    rng = np.random.default_rng(7)
+    rows = rng.uniform(-3, 3, size=(150, 2)) * [1.0, 1000.0] + [0.0, 5000.0]
+    y = np.sin(2 * rows[:, 0]) + 0.1 * rng.normal(size=150)
+    kernel = 1.0 * mc.RBF(length_scale=[1.0, 1000.0])
+    chosen = GP(kernel, solver=S.NystromSolver(6, "rpcholesky", random_state=0)).fit(rows, y)
+    learned = GP(kernel, solver=S.NystromSolver(6, "learn", random_state=0)).fit(rows, y)
+    exact = GP(kernel).fit(rows, y)
+    assert learned.converged_
+    assert chosen.lower_bound_ + 1 < learned.lower_bound_ < exact.log_marginal_likelihood_
+    assert learned.rows_ is None
+    places = learned.points_.data
+    assert (places >= rows.min(axis=0)).all()
+    assert (places <= rows.max(axis=0)).all()
+    assert learned.theta_.shape == (4,)
+    assert learned.contributions(rows[:1]).values.shape[0] == 1
+    _, gradient = learned.log_marginal_likelihood_gradient()
+    assert learned.gradient_norm_ >= np.abs(gradient).max() - 1e-6
+    held = GP(kernel, 0.1, solver=S.NystromSolver(8, "learn", random_state=0), learn=False).fit(
+        rows, y
+    )
+    assert len(held.rows_) == 8
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rows"),
+    [
+        (mc.Spectrum(2).normalized(), ["abab", "abc", "ccab", "bbbb", "cabc", "aabb"] * 4),
+        (mc.RBF().on("a"), pd.DataFrame({"a": MANY.X[:24, 0], "b": ["x"] * 24})),
+        (mc.Linear(), sp.csr_array(MANY.X[:24])),
+    ],
+    ids=["strings", "frame", "sparse"],
+)
+def test_positions_of_what_is_not_all_numbers_cannot_be_learned(
+    kernel: mc.Kernel, rows: Any
+) -> None:
+    with pytest.raises(MercerError, match=r'landmarks="rpcholesky"'):
+        GP(1.0 * kernel, solver=S.NystromSolver(4, "learn", random_state=0)).fit(rows, MANY.Y[:24])
+
+
+@pytest.mark.parametrize("searched", [300, 250], ids=["all rows", "some rows"])
+def test_a_bound_far_below_the_likelihood_is_told(
+    searched: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where memory does not let the search learn from the whole matrix instead."""
+    monkeypatch.setattr(GaussianProcessFit, "search_rows", searched)
+    monkeypatch.setattr(GaussianProcessFit, "learning_matrices", 1e9)
+    monkeypatch.setattr(GaussianProcessFit, "most_search_landmarks", 20)
+    monkeypatch.setattr(GaussianProcessFit, "exact_rows", 100)
+    monkeypatch.setattr(GaussianProcessFit, "search_landmarks", 20)
+    rng = np.random.default_rng(7)
+    rows = rng.uniform(-3, 3, size=(300, 1))
+    rough = np.sin(15 * rows[:, 0]) + 0.1 * rng.normal(size=300)
+    with pytest.warns(NumericalWarning, match="nats below the likelihood.*Cholesky"):
+        model = GP(1.0 * mc.RBF(length_scale=0.1)).fit(rows, rough)
+    assert model.log_marginal_likelihood_ - model.lower_bound_ > 3
+    smooth = GP(1.0 * mc.RBF()).fit(rows, np.sin(rows[:, 0]) + 0.1 * rng.normal(size=300))
+    assert smooth.log_marginal_likelihood_ - smooth.lower_bound_ < 0.1
+    for fitted in (model, smooth):
+        assert fitted.lower_bound_ < fitted.log_marginal_likelihood_ < fitted.upper_bound_
+    smooth.update(rows[:2] + 0.01, np.zeros(2))
+    assert not hasattr(smooth, "lower_bound_")

@@ -26,6 +26,7 @@ from mercer.exceptions import (
     ParameterError,
     ValidityError,
 )
+from model_samples import PATH, WAVE
 
 Array = NDArray[np.floating[Any]]
 
@@ -203,18 +204,6 @@ def test_diagnostics_of_an_unfitted_model() -> None:
         model.predict(X)
     with pytest.raises(NotFittedError):
         model.primal_coef()
-
-
-def test_primal_coefficients_have_the_names_of_columns() -> None:
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = mc.KernelRidge(mc.Linear(), alpha=0.5).fit(frame, Y)
-    primal = model.primal_coef()
-    assert primal.names == ("a", "b", "c")
-    assert len(primal) == 3
-    assert primal["b"] == primal.values[1]
-    np.testing.assert_allclose(X @ primal.values + primal.intercept, model.predict(frame))
-    with pytest.raises(mc.exceptions.MercerError):
-        mc.KernelRidge(RBF).fit(X, Y).primal_coef()
 
 
 # Choosing alpha and the length-scale -------------------------------------------------------------
@@ -470,6 +459,111 @@ def test_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
         _ = model.shrinkage_
 
 
+# Paths --------------------------------------------------------------------------------------------
+
+MATERN = mc.Matern(1.5)
+ALPHAS = np.array([3.0, 1e-2, 0.3, 100.0])
+SOME = np.arange(20, 50)
+MAP = mc.RandomFourier(mc.RBF(1.5), n_components=60, random_state=0)
+
+
+def class_name(value: Any) -> str:
+    return type(value).__name__
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        mc.solvers.NystromSolver(landmarks=np.arange(len(PATH.X))),
+        mc.solvers.ConjugateGradient(tol=1e-11),
+    ],
+    ids=class_name,
+)
+@pytest.mark.parametrize("weights", [None, PATH.W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("y", [PATH.Y, PATH.BOTH], ids=["one", "two"])
+def test_complete_solvers_give_the_exact_path(
+    y: Array, fit_intercept: bool, weights: Array | None, solver: Any
+) -> None:
+    exact = mc.KernelRidge(MATERN, fit_intercept=fit_intercept).path(PATH.X, y, ALPHAS, weights)
+    model = mc.KernelRidge(MATERN, fit_intercept=fit_intercept, solver=solver)
+    path = model.path(PATH.X, y, ALPHAS, weights)
+    assert path.solver is not None
+    np.testing.assert_allclose(path.predict(PATH.Z), exact.predict(PATH.Z), rtol=1e-6, atol=1e-6)
+    assert path.dual_coef.shape == exact.dual_coef.shape
+    assert path.intercept.shape == exact.intercept.shape
+    if isinstance(solver, mc.solvers.NystromSolver):
+        np.testing.assert_allclose(path.effective_dof, exact.effective_dof, rtol=1e-6)
+        np.testing.assert_allclose(path.gcv_errors, exact.gcv_errors, rtol=1e-5)
+        np.testing.assert_allclose(path.loo_errors, exact.loo_errors, rtol=1e-5)
+    else:
+        assert np.isnan(path.loo_errors).all()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "solver"),
+    [
+        (MATERN, mc.solvers.NystromSolver(landmarks=SOME)),
+        (mc.Polynomial(2), mc.solvers.Primal()),
+        (mc.RBF(1.5), mc.solvers.RandomFeatures(MAP)),
+        (MATERN, mc.solvers.ConjugateGradient(tol=1e-11)),
+        (MATERN, mc.solvers.ConjugateGradient("nystrom", tol=1e-11, random_state=0)),
+    ],
+    ids=class_name,
+)
+@pytest.mark.parametrize("weights", [None, PATH.W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("y", [PATH.Y, PATH.BOTH], ids=["one", "two"])
+def test_every_point_of_a_path_is_a_fit(kernel: Any, solver: Any, weights: Any, y: Array) -> None:
+    model = mc.KernelRidge(kernel, solver=solver)
+    path = model.path(PATH.X, y, ALPHAS, weights)
+    assert not hasattr(model, "dual_coef_")
+    for alpha, found in zip(ALPHAS, path.predict(PATH.Z), strict=True):
+        single = mc.KernelRidge(kernel, alpha, solver=solver).fit(PATH.X, y, weights)
+        np.testing.assert_allclose(found, single.predict(PATH.Z), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [mc.solvers.NystromSolver(landmarks=SOME), mc.solvers.RandomFeatures(MAP)],
+    ids=class_name,
+)
+def test_errors_on_a_path_are_those_of_a_search(solver: Any) -> None:
+    path = mc.KernelRidge(mc.RBF(1.5), solver=solver).path(PATH.X, PATH.Y, ALPHAS)
+    for criterion, errors in (("loo", path.loo_errors), ("gcv", path.gcv_errors)):
+        model = mc.KernelRidge(mc.RBF(1.5), criterion, alphas=ALPHAS, solver=solver).fit(
+            PATH.X, PATH.Y
+        )
+        np.testing.assert_allclose(errors, model.search_errors_[0], rtol=1e-9)
+
+
+def test_auto_takes_what_a_search_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert repr(mc.KernelRidge(MATERN).path(PATH.X, PATH.Y, [1.0]).solver) == "Spectral()"
+    monkeypatch.setattr("mercer.solvers.forecast.RidgeFit.dense_rows", 10)
+    monkeypatch.setattr("mercer.solvers.forecast.RidgeFit.product_rows", 20)
+    monkeypatch.setattr("mercer.solvers.forecast.landmark_count", lambda n: 30)
+    path = mc.KernelRidge(MATERN).path(PATH.X, PATH.Y, ALPHAS)
+    assert isinstance(path.solver, mc.solvers.NystromSolver)
+    assert path.dual_coef.shape == (4, 30)
+
+
+def test_paths_in_single_precision() -> None:
+    solver = mc.solvers.NystromSolver(landmarks=SOME)
+    double = mc.KernelRidge(MATERN, solver=solver).path(PATH.X, PATH.Y, ALPHAS)
+    single = mc.KernelRidge(MATERN, solver=solver).path(
+        PATH.X.astype(np.float32), PATH.Y.astype(np.float32), ALPHAS
+    )
+    np.testing.assert_allclose(single.predict(PATH.Z), double.predict(PATH.Z), rtol=1e-4)
+
+
+def test_what_a_path_cannot_do() -> None:
+    for solver in (mc.solvers.ConjugateGradient(), mc.solvers.Primal()):
+        with pytest.raises(ParameterError, match="alpha = 0"):
+            mc.KernelRidge(mc.Linear(), solver=solver).path(PATH.X, PATH.Y, [0.0, 1.0])
+    short = mc.solvers.ConjugateGradient(None, max_iter=2)
+    with pytest.warns(NumericalWarning, match="stopped after 2"):
+        mc.KernelRidge(MATERN, solver=short).path(PATH.X, PATH.Y, [1e-3])
+
+
 # Targets of any ordinary scale --------------------------------------------------------------------
 
 SOLVERS: dict[str, tuple[mc.Kernel, Any]] = {
@@ -511,6 +605,75 @@ def test_constant_targets(which: str) -> None:
     model = mc.KernelRidge(kernel, 0.1, solver=solver)
     np.testing.assert_allclose(model.fit(X, np.zeros(len(X))).predict(X), 0.0)
     np.testing.assert_allclose(model.fit(X, np.full(len(X), 1e5)).predict(X), 1e5)
+
+
+EVERY_SOLVER = {**SOLVERS, "falkon": (mc.RBF(1.5), mc.solvers.Falkon(30, random_state=0))}
+
+
+def fitted(which: str, y: Any, alpha: Any = 0.1) -> mc.KernelRidge:
+    kernel, solver = EVERY_SOLVER[which]
+    return mc.KernelRidge(kernel, alpha, solver=solver).fit(WAVE.X, y)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e12])
+@pytest.mark.parametrize("which", EVERY_SOLVER)
+def test_the_scale_of_the_targets_changes_nothing_else(which: str, scale: float) -> None:
+    plain, scaled = fitted(which, WAVE.Y), fitted(which, scale * WAVE.Y)
+    np.testing.assert_allclose(
+        scaled.predict(WAVE.X) / scale, plain.predict(WAVE.X), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("criterion", ["loo", "gcv"])
+@pytest.mark.parametrize("which", [name for name in EVERY_SOLVER if name != "falkon"])
+def test_the_same_alpha_is_chosen(which: str, criterion: str) -> None:
+    plain, scaled = fitted(which, WAVE.Y, criterion), fitted(which, 1000 * WAVE.Y, criterion)
+    assert scaled.alpha_ == plain.alpha_
+    np.testing.assert_allclose(scaled.search_errors_, 1e6 * plain.search_errors_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("which", EVERY_SOLVER)
+def test_the_scale_of_the_targets_changes_no_path(which: str) -> None:
+    kernel, solver = EVERY_SOLVER[which]
+    alphas = np.array([0.1, 1.0])
+    model = mc.KernelRidge(kernel, solver=solver)
+    plain = model.path(WAVE.X, WAVE.Y, alphas)
+    several = model.path(WAVE.X, 1000 * np.column_stack([WAVE.Y, -WAVE.Y]), alphas)
+    np.testing.assert_allclose(
+        several.predict(WAVE.X)[:, :, 0], 1000 * plain.predict(WAVE.X), rtol=1e-5, atol=1e-3
+    )
+    np.testing.assert_allclose(several.loo_errors, 1e6 * plain.loo_errors, rtol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_the_unit_of_weights_and_alpha_changes_nothing(unit: float) -> None:
+    solver, weights = (
+        mc.solvers.NystromSolver(landmarks=np.arange(0, 150, 5)),
+        np.linspace(0.5, 2.0, len(WAVE.X)),
+    )
+    plain = mc.KernelRidge(mc.RBF(1.5), 0.1, solver=solver).fit(WAVE.X, WAVE.Y, weights)
+    scaled = mc.KernelRidge(mc.RBF(1.5), 0.1 * unit, solver=solver).fit(
+        WAVE.X, WAVE.Y, weights * unit
+    )
+    np.testing.assert_allclose(scaled.predict(WAVE.X), plain.predict(WAVE.X), atol=1e-8)
+    # The gradient, written out: C'W (y - f) = alpha M c.
+    C, M = mc.RBF(1.5)(WAVE.X, scaled.points_.data), mc.RBF(1.5)(scaled.points_.data)
+    right = C.T @ (weights * (WAVE.Y - scaled.intercept_))
+    left = right - (C.T @ (weights[:, None] * C) + 0.1 * M) @ scaled.dual_coef_
+    assert np.linalg.norm(left) <= 1e-9 * np.linalg.norm(right)
+    assert 0 < scaled.residual_ < 1e-9
+
+
+@pytest.mark.parametrize("constant", [0.1, 3e9])
+@pytest.mark.parametrize("kernel", [mc.Linear(), mc.RBF()], ids=repr)
+def test_constant_targets_leave_no_residual_but_rounding(
+    constant: float, kernel: mc.Kernel
+) -> None:
+    rows = np.random.default_rng(0).normal(size=(400, 3))
+    model = mc.KernelRidge(kernel, solver=mc.solvers.NystromSolver(50, random_state=0))
+    model.fit(rows, np.full(400, constant))  # and no warning, which would be an error here
+    np.testing.assert_allclose(model.predict(rows), constant)
+    assert model.residual_ < 1e-9
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])

@@ -9,33 +9,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from mercer.exceptions import ValidityError
+from latent_functions import THETA, WEIGHTS, K, N, X, Z, kernel, labels
 from mercer.solvers.likelihood import laplace
 
 Array = NDArray[np.float64]
 
-N = 25
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(N, 2))
-Z = RNG.normal(size=(4, 2))
-WEIGHTS = RNG.integers(1, 4, size=N).astype(float)
 CASES = pytest.mark.parametrize("n_classes", [2, 3, 4])
 WEIGHTED = pytest.mark.parametrize("weights", [None, WEIGHTS])
-
-
-def kernel(theta: Array, A: Array, B: Array) -> Array:
-    """An amplitude and a length-scale, both as logarithms."""
-    squares = ((A[:, None] - B[None]) ** 2).sum(axis=-1)
-    return np.asarray(np.exp(theta[0] - squares / (2 * np.exp(2 * theta[1]))))
-
-
-THETA = np.log([3.0, 1.2])
-K = kernel(THETA, X, X)
-
-
-def labels(n_classes: int) -> Array:
-    codes = np.digitize(X[:, 0] + 0.5 * RNG.normal(size=N), np.linspace(-1, 1, n_classes + 1)[1:-1])
-    return (codes[:, None] > 0).astype(float) if n_classes == 2 else np.eye(n_classes)[codes]
 
 
 @dataclass
@@ -158,31 +138,6 @@ def test_the_mode_is_found_from_anywhere_at_any_amplitude(n_classes: int, amplit
     assert laplace.fit(gram, targets, start=cold.latent).n_iter <= 3
 
 
-@pytest.mark.parametrize("amplitude", [1e6, 1e8])
-def test_large_amplitudes_lose_no_digits(amplitude: float) -> None:
-    """Against one matrix for all functions, W = H H': B = I + H' (I x K) H is easy to solve."""
-    n, rng = 100, np.random.default_rng(0)
-    points, new, theta = rng.normal(size=(n, 2)), rng.normal(size=(4, 2)), np.log([amplitude, 1.0])
-    targets = np.eye(3)[np.digitize(points[:, 0], [-0.5, 0.5])]
-    gram, cross = kernel(theta, points, points), kernel(theta, points, new)
-    found = laplace.fit(gram, targets)
-    assert found.converged
-    share = softmax(found.latent, axis=1)
-    np.testing.assert_allclose(found.dual, targets - share, atol=1e-8)
-    H = np.zeros((n * 3, n * 3))
-    for i, p in enumerate(np.sqrt(share)):
-        H[i::n, i::n] = p[:, None] * (np.eye(3) - np.outer(p, p))
-    B = np.eye(len(H)) + H.T @ np.kron(np.eye(3), gram) @ H
-    likelihood = np.sum(targets * np.log(share)) - np.vdot(found.dual, found.latent) / 2
-    expected = likelihood - np.linalg.slogdet(B)[1] / 2
-    assert found.log_evidence == pytest.approx(expected, rel=1e-8)
-    covariance = found.covariance(cross, np.full(4, amplitude))
-    for j in range(4):
-        half = np.linalg.solve(np.linalg.cholesky(B), H.T @ np.kron(np.eye(3), cross[:, [j]]))
-        wanted = amplitude * np.eye(3) - half.T @ half
-        np.testing.assert_allclose(covariance[j], wanted, atol=1e-8 * amplitude)
-
-
 @CASES
 def test_identical_points_and_labels_that_contradict_each_other(n_classes: int) -> None:
     targets = labels(n_classes)
@@ -197,9 +152,3 @@ def test_one_step_is_not_enough_and_said_so() -> None:
     found = laplace.fit(1e4 * K, labels(2), max_iter=1)
     assert not found.converged
     assert found.n_iter == 1
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_an_indefinite_matrix_is_refused(n_classes: int) -> None:
-    with pytest.raises(ValidityError, match="positive semi-definite"):
-        laplace.fit(K - 20 * np.eye(N), labels(n_classes))

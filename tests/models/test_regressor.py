@@ -1,4 +1,4 @@
-"""The precision of predictions is that of the data, for every model."""
+"""Predictions of regressors: their precision, their shape, and their score."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, is_regressor
+from sklearn.metrics import r2_score
 
 import mercer as mc
+from mercer.exceptions import DataError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
@@ -44,3 +46,18 @@ def test_predictions_have_the_precision_of_the_data(model: Any, of_targets: Any)
     single = model.fit(X.astype(np.float32), y).predict(X.astype(np.float32))
     assert single.dtype == (np.float64 if isinstance(model, IN_DOUBLE) else np.float32)
     np.testing.assert_allclose(single, double, rtol=2e-3, atol=2e-3)
+
+
+def test_the_score_is_the_mean_coefficient_of_determination() -> None:
+    targets, weights = np.column_stack([Y, X[:, 1]]), RNG.uniform(0.5, 2.0, size=30)
+    for model in (mc.KernelRidge(KERNEL), mc.NadarayaWatson(KERNEL)):
+        expected = r2_score(targets, model.fit(X, targets).predict(X), sample_weight=weights)
+        assert model.score(X, targets, weights) == pytest.approx(expected)
+        with pytest.raises(DataError, match="a score needs true targets"):
+            model.score(X)
+
+
+def test_predictions_have_the_shape_of_the_targets() -> None:
+    for model in (mc.KernelRidge(KERNEL), mc.NadarayaWatson(KERNEL), mc.KernelLMS(KERNEL)):
+        assert model.fit(X, Y).predict(X[:4]).shape == (4,)
+        assert model.fit(X, Y[:, None]).predict(X[:4]).shape == (4, 1)
