@@ -428,7 +428,7 @@ def test_planes_of_data_far_from_zero(place: float) -> None:
         ours.fit(place + data, y)
         theirs.fit(data, y)
         assert ours.converged_
-        # A value is a sum of at most n terms C k(x, z), each of which is rounded relative to itself.
+        # A value is a sum of at most n terms C k(x, z), each rounded relative to itself.
         rounding = np.finfo(np.float64).eps * np.square(place + data).sum(axis=1).max()
         error = 1e-4 + len(data) * rounding
         np.testing.assert_allclose(ours.predict(place + data), theirs.predict(data), atol=error)
