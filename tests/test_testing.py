@@ -181,3 +181,14 @@ def test_classes_that_cannot_be_imported_are_exempt_from_pickle() -> None:
 def test_the_seed_decides() -> None:
     for seed in range(3):
         check_kernel(mc.Matern(nu=1.7), random_state=seed)
+
+
+def test_check_kernel_finds_an_indefinite_kernel_that_claims_nothing() -> None:
+    class Negative(mc.Stationary):
+        """-r^2."""
+
+        def profile(self, r2: Any) -> Any:
+            return -r2
+
+    with pytest.raises(AssertionError, match="positive"):
+        mc.testing.check_kernel(Negative())

@@ -258,3 +258,18 @@ def test_names_are_made_only_where_they_are_asked_for(monkeypatch: pytest.Monkey
     rows = points(5, 2)
     found = kernel.feature_map(rows)
     assert_allclose(found @ found.T, kernel(rows))
+
+
+def test_xor_lifted_by_its_product_is_split_by_the_right_plane() -> None:
+    points = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=float)
+    labels = np.array([0, 1, 1, 0])
+    x1, x2 = points.T
+    plane = x1 + x2 - 2 * x1 * x2
+    assert ((plane > 0.5) == labels).all()
+    assert not ((x1 * x2 > 0.5) == labels).all()
+    assert not ((x1 * x2 < 0.5) == labels).all()
+
+
+def test_monomials_of_degree_five_in_a_hundred_variables() -> None:
+    assert math.comb(105, 5) == 96_560_646
+    assert mc.features.dimension(100, 5) == 96_560_646

@@ -313,3 +313,25 @@ def test_more_than_three_thousand_points(conditional: bool) -> None:
     refuted = validity.check(K, conditional=conditional)
     assert refuted.valid is False
     assert_witness(refuted, K)
+
+
+def test_eigenvalues_of_the_example_matrix() -> None:
+    K = np.array([[1, 0.8, 0.3], [0.8, 1, 0.5], [0.3, 0.5, 1]])
+    assert_allclose(np.linalg.eigvalsh(K)[::-1], [2.095, 0.736, 0.169], atol=5e-4)
+    report = validity.check(K)
+    assert report.valid
+    assert_allclose(report.min_eigenvalue, 0.169, atol=5e-4)
+
+
+RNG = np.random.default_rng(10)
+
+X = RNG.normal(size=(25, 2))
+
+
+def test_minus_the_squared_distance_is_only_conditionally_positive() -> None:
+    K = -((X[:, None] - X[None]) ** 2).sum(axis=2)
+    refuted = validity.check(K)
+    assert refuted.valid is False
+    assert refuted.witness is not None
+    assert refuted.witness @ K @ refuted.witness < 0
+    assert validity.check(K, conditional=True).valid is True
