@@ -24,6 +24,7 @@ from mercer.exceptions import (
     ParameterError,
     ParameterTypeError,
     ValidityError,
+    as_data_errors,
 )
 from mercer.features import TaylorRBF
 from mercer.linalg.symmetric import asymmetry
@@ -547,9 +548,6 @@ def test_bad_input_is_explained(
     assert isinstance(caught.value, builtin)
 
 
-# Missing values -------------------------------------------------------------------------------
-
-
 # Data that were refused and are welcome --------------------------------------------------------
 
 
@@ -559,12 +557,6 @@ def test_taylor_features_of_points() -> None:
     assert_array_equal(taylor.feature_names_in_, ["a", "b", "c"])
     assert_allclose(taylor.transform(RBF.prepare(data)), TaylorRBF(3).fit(X).transform(X))
     assert_allclose(taylor.error_bound(RBF.prepare(data)), TaylorRBF(3).fit(X).error_bound(X))
-
-
-# Declarations ---------------------------------------------------------------------------------
-
-
-# Depth ----------------------------------------------------------------------------------------
 
 
 # Targets of any size --------------------------------------------------------------------------
@@ -593,9 +585,6 @@ def test_a_search_without_a_defined_error() -> None:
         mc.KernelRidge(RBF, "loo").fit(X, Y, sample_weight=[1.0, 0, 0, 0, 0, 0])
 
 
-# Memory ---------------------------------------------------------------------------------------
-
-
 # Warnings and symmetry ------------------------------------------------------------------------
 
 
@@ -622,3 +611,12 @@ def test_errors_are_the_builtin_ones_too() -> None:
     assert issubclass(ParameterError, ValueError)
     assert issubclass(DataTypeError, TypeError)
     assert issubclass(MemoryForecastError, MemoryError)
+
+
+def test_complaints_about_data_become_errors_of_their_owner() -> None:
+    with pytest.raises(DataError, match=r"^Model: no numbers\. Pass some\.$") as caught:
+        with as_data_errors("Model", "Pass some."):
+            raise ValueError("no numbers")
+    assert isinstance(caught.value.__cause__, ValueError)
+    with pytest.raises(ParameterError, match=r"^mine$"), as_data_errors("Model"):
+        raise ParameterError("mine")

@@ -1,4 +1,4 @@
-"""Taylor features of the Gaussian kernel, and the bound on their error."""
+"""The truncated feature map of the RBF kernel, and the bound of its error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import features
 from mercer.exceptions import ParameterError
-from samples import points
+from monte_carlo import points
 
 
 def rbf(X: np.ndarray, Z: np.ndarray, length_scale: float | np.ndarray = 1.0) -> np.ndarray:

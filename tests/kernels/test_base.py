@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mercer as mc
-from mercer.exceptions import (
-    DataError,
-)
+from mercer.exceptions import DataError
 from mercer.testing import check_kernel
 from references import label
 
@@ -175,16 +173,10 @@ def test_help_shows_the_constructor_and_the_methods_but_no_machinery() -> None:
         assert hidden not in text
 
 
-X = np.random.default_rng(8).normal(size=(6, 2))
-
-
-def with_value(value: float) -> np.ndarray:
-    bad = X.copy()
-    bad[3, 1] = value
-    return bad
-
-
 def test_the_owner_of_a_validation_is_named() -> None:
+    X = np.random.default_rng(8).normal(size=(6, 2))
+    bad = X.copy()
+    bad[3, 1] = np.nan
     with pytest.raises(DataError, match=r"KernelRidge: .*NaN"):
-        mc.RBF().validate(with_value(np.nan), mc.KernelRidge())
+        mc.RBF().validate(bad, mc.KernelRidge())
     assert len(mc.RBF().validate(X)) == 6

@@ -1,4 +1,4 @@
-"""Declarations, values and the tree, on toy classes that know nothing of kernels."""
+"""Declarations and values, on toy classes that know nothing of kernels."""
 
 from __future__ import annotations
 
@@ -196,15 +196,6 @@ def test_infinity_is_not_free():
         width = Positive(1.0, ndim=1, allow_infinity=True)
 
     assert Wide([1.0, np.inf]).theta_names == ["width[0]"]
-
-
-# ---------------------------------------------------------------------------------- the class
-
-
-# ----------------------------------------------------------------------------------- the tree
-
-
-# ----------------------------------------------------------------------------------- learning
 
 
 def test_bounds_out_of_order_are_refused_where_they_are_written() -> None:

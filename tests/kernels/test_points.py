@@ -1,4 +1,4 @@
-"""Points that are joined, and points that are freed from where they came from."""
+"""Points: prepared once, joined, freed from where they came from, and blind to later writes."""
 
 from __future__ import annotations
 

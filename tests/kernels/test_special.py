@@ -1,4 +1,4 @@
-"""Constant, White and Precomputed."""
+"""Constants, noise, given matrices, and kernels of features, pairs and functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that users write: traced, untraceable, plain functions, and broken ones."""
+"""Methods that users write: traced, untraceable, and broken ones."""
 
 from __future__ import annotations
 
@@ -165,12 +165,6 @@ def test_a_product_over_columns() -> None:
     positive = np.abs(X)
     wanted = np.minimum(positive[:, None], positive[None]).prod(axis=2)
     assert_allclose(Brownian()(positive), wanted, rtol=1e-13)
-
-
-# Structured kernels -------------------------------------------------------------------------------
-
-
-# Functions ----------------------------------------------------------------------------------------
 
 
 def test_a_traced_method_that_is_not_symmetric_is_refused() -> None:

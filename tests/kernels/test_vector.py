@@ -1,4 +1,4 @@
-"""Sparse rows give what dense ones give, and are never made dense."""
+"""Kernels of rows of numbers: sparse rows give what dense ones give, and are never made dense."""
 
 from __future__ import annotations
 

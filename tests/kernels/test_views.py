@@ -1,4 +1,4 @@
-"""Data in every container: columns by position, slice and name; structured columns; points."""
+"""Columns by position, slice and name, in frames of every kind."""
 
 from __future__ import annotations
 
@@ -118,12 +118,6 @@ def test_a_vector_kernel_refuses_a_column_of_strings(make: Any) -> None:
         DataTypeError, match=r"RBF .* column 'name' .*Categorical\(\)\.on\('name'\)"
     ):
         mc.RBF()(frame)
-
-
-# Strings beside numbers ---------------------------------------------------------------------------
-
-
-# Points -------------------------------------------------------------------------------------------
 
 
 def test_columns_by_position_need_no_names() -> None:

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mercer import features
 from mercer.exceptions import DataError
-from samples import points
+from monte_carlo import points
 
 
 def kronecker(*maps: np.ndarray) -> np.ndarray:

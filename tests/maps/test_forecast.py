@@ -7,7 +7,7 @@ from scipy import sparse
 
 from mercer import features, memory
 from mercer.exceptions import MemoryForecastError
-from samples import points
+from monte_carlo import points
 
 
 def test_features_that_do_not_fit_are_refused_with_the_bytes() -> None:

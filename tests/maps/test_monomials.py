@@ -1,3 +1,5 @@
+"""Monomials: their number, their features and their names."""
+
 from __future__ import annotations
 
 import itertools
@@ -15,7 +17,7 @@ import mercer as mc
 from mercer import features
 from mercer.exceptions import DataError, DataTypeError, ParameterError
 from mercer.maps import composition, monomials
-from samples import points
+from monte_carlo import points
 
 
 def evaluate(name: str, x: np.ndarray) -> float:
@@ -231,18 +233,6 @@ def test_xor_is_split_after_the_lift_by_a_plane_that_uses_all_three_features() -
     assert_array_equal(score > 0.5, xor)
     assert not np.array_equal(lifted[:, columns[2]] > 0.5, xor)
     assert not np.array_equal(lifted[:, columns[2]] < 0.5, xor)
-
-
-# --------------------------------------------------------------------------------------------------
-# Compositions
-
-
-# --------------------------------------------------------------------------------------------------
-# Memory
-
-
-# --------------------------------------------------------------------------------------------------
-# TaylorRBF
 
 
 def test_all_is_exactly_the_public_names() -> None:

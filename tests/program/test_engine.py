@@ -1,4 +1,4 @@
-"""The engine against the NumPy executor and naive sums, across tiles, widths, types and threads."""
+"""The engine against the NumPy executor and naive sums; its short way for small plain arrays."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_results_do_not_depend_on_threads_or_on_the_run(dtype: Any) -> None:
                 assert_array_equal(a, b)
 
 
-# The number of threads ----------------------------------------------------------------------------
+# Several threads ----------------------------------------------------------------------------------
 
 
 def test_several_python_threads_share_the_engine() -> None:

@@ -15,7 +15,8 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 
 from mercer import validity
 from mercer.exceptions import DataError, ParameterError
-from samples import points, rbf, with_eigenvalues
+from monte_carlo import points
+from similarities import rbf, with_eigenvalues
 
 # The name `validity.check` is that of the function.
 check_module = importlib.import_module("mercer.validity.check")

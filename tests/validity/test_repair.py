@@ -11,7 +11,8 @@ from scipy.spatial.distance import cdist
 
 from mercer import validity
 from mercer.exceptions import DataError, ParameterError, ValidityError
-from samples import points, rbf, with_eigenvalues
+from monte_carlo import points
+from similarities import rbf, with_eigenvalues
 
 # --------------------------------------------------------------------------------------------------
 # embed

@@ -529,14 +529,11 @@ def test_coefficients_beyond_single_precision_are_refused() -> None:
         model.fit(X.astype(np.float32), 1e60 * Y)
 
 
-NUMBERS = np.random.default_rng(10)
-
-ROWS = NUMBERS.normal(size=(25, 2))
-
-
 def test_the_gradient_of_the_ridge_objective() -> None:
     """J(a) = |y - K a|^2 / 2 + lambda a'Ka / 2 has the gradient -K (y - K a) + lambda K a."""
-    K, y, a, penalty = mc.RBF()(ROWS), NUMBERS.normal(size=25), NUMBERS.normal(size=25), 0.3
+    rng = np.random.default_rng(10)
+    K = mc.RBF()(rng.normal(size=(25, 2)))
+    y, a, penalty = rng.normal(size=25), rng.normal(size=25), 0.3
 
     def objective(v: np.ndarray) -> float:
         residual = y - K @ v

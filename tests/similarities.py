@@ -1,13 +1,11 @@
-"""Random points, and matrices with given properties."""
+"""Similarity matrices with given properties."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-
-def points(n: int, d: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal((n, d))
+from monte_carlo import points
 
 
 def with_eigenvalues(eigenvalues: np.ndarray, seed: int = 0) -> np.ndarray:
