@@ -614,9 +614,9 @@ def test_errors_are_the_builtin_ones_too() -> None:
 
 
 def test_complaints_about_data_become_errors_of_their_owner() -> None:
-    with pytest.raises(DataError, match=r"^Model: no numbers\. Pass some\.$") as caught:
-        with as_data_errors("Model", "Pass some."):
-            raise ValueError("no numbers")
+    words = r"^Model: no numbers\. Pass some\.$"
+    with pytest.raises(DataError, match=words) as caught, as_data_errors("Model", "Pass some."):
+        raise ValueError("no numbers")
     assert isinstance(caught.value.__cause__, ValueError)
     with pytest.raises(ParameterError, match=r"^mine$"), as_data_errors("Model"):
         raise ParameterError("mine")

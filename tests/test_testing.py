@@ -28,11 +28,10 @@ class Honest(Claim):
 
 
 class Tilted(mc.Coordinate):
-    def coordinate(self, x: Any, z: Any) -> Any:
-        return x * x * z
+    """Not symmetric, but between 0.3 and 0.7 only, where the check at tracing does not look."""
 
-    def _check_symmetry(self) -> None:
-        """Slip past the check at tracing, as an asymmetry at other points would."""
+    def coordinate(self, x: Any, z: Any) -> Any:
+        return np.where(x > 0.3, np.where(x < 0.7, x * x * z, x * z), x * z)
 
 
 class WrongDiagonal(mc.RBF):
