@@ -1,4 +1,4 @@
-"""Callbacks see a usable model after every step of every iterative model, and can end a fit."""
+"""Callbacks and interrupts find a usable model after every step of every iterative model."""
 
 from __future__ import annotations
 
