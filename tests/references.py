@@ -35,6 +35,11 @@ def _each(value: Any, d: int) -> list[float]:
     return [float(v) for v in np.broadcast_to(value, (d,))]
 
 
+def differences(X: NDArray[Any], Z: NDArray[Any]) -> Any:
+    """x - z at all pairs and columns, in extended precision."""
+    return X.astype(np.longdouble)[:, None, :] - Z.astype(np.longdouble)[None, :, :]
+
+
 # Stationary ---------------------------------------------------------------------------------------
 
 

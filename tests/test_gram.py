@@ -13,7 +13,13 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg, eigsh
 import mercer as mc
 import references as ref
 from mercer import memory
-from mercer.exceptions import DataError, DataTypeError, MemoryForecastError, NotDifferentiableError
+from mercer.exceptions import (
+    DataError,
+    DataTypeError,
+    MemoryForecastError,
+    NotDifferentiableError,
+    ParameterError,
+)
 from mercer.gram import Gram
 from mercer.linalg.symmetric import LowerTriangle
 
@@ -344,3 +350,31 @@ def test_a_narrowed_normal_product_of_a_kernel_in_python() -> None:
     found = kernel.gram(X, Z).narrowed().normal_matmat(V)
     assert found.dtype == np.float32
     assert_allclose(found, dense.T @ (dense @ V), rtol=1e-4, atol=1e-4 * np.abs(dense).max() ** 2)
+
+
+def test_frobenius_norm_of_small_float32_values() -> None:
+    X = np.full((3, 1), 1e-12, dtype=np.float32)
+    assert_allclose(mc.Linear().gram(X).frobenius(), 3e-24, rtol=1e-5)
+
+
+def test_a_ridged_matrix_has_blocks_and_adds() -> None:
+    X = RNG.normal(size=(6, 2))
+    identity = sp.identity(6)
+    K = mc.RBF().gram(X) + 0.5 * identity + 0.25 * identity
+    wanted = mc.RBF()(X) + 0.75 * np.eye(6)
+    assert_allclose(K.toarray(), wanted)
+    assert_allclose(K[1:4, [0, 2]], wanted[1:4][:, [0, 2]])
+    for bad in (-1.0, np.nan, np.ones(3)):
+        with pytest.raises(ParameterError, match=r"Gram\.ridge"):
+            mc.RBF().gram(X).ridge(bad)
+
+
+def test_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 10_000_000)
+    big = np.zeros((20_000, 1), np.float32)
+    for act in (lambda: mc.RBF()(big), lambda: mc.RBF().gram(big).toarray()):
+        with pytest.raises(
+            MemoryForecastError, match=r"20000.*1\.49 GiB.*9\.54 MiB.*(lazy|float32)"
+        ):
+            act()
+    assert mc.RBF().gram(big)[:2, :2].tolist() == [[1.0, 1.0], [1.0, 1.0]]

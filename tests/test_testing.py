@@ -28,11 +28,10 @@ class Honest(Claim):
 
 
 class Tilted(mc.Coordinate):
-    def coordinate(self, x: Any, z: Any) -> Any:
-        return x * x * z
+    """Not symmetric, but between 0.3 and 0.7 only, where the check at tracing does not look."""
 
-    def _check_symmetry(self) -> None:
-        """Slip past the check at tracing, as an asymmetry at other points would."""
+    def coordinate(self, x: Any, z: Any) -> Any:
+        return np.where(x > 0.3, np.where(x < 0.7, x * x * z, x * z), x * z)
 
 
 class WrongDiagonal(mc.RBF):
@@ -181,3 +180,14 @@ def test_classes_that_cannot_be_imported_are_exempt_from_pickle() -> None:
 def test_the_seed_decides() -> None:
     for seed in range(3):
         check_kernel(mc.Matern(nu=1.7), random_state=seed)
+
+
+def test_check_kernel_finds_an_indefinite_kernel_that_claims_nothing() -> None:
+    class Negative(mc.Stationary):
+        """-r^2."""
+
+        def profile(self, r2: Any) -> Any:
+            return -r2
+
+    with pytest.raises(AssertionError, match="positive"):
+        mc.testing.check_kernel(Negative())

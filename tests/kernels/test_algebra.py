@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import mercer as mc
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import ParameterError
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.normal(size=(12, 3)), RNG.normal(size=(7, 3))
@@ -160,29 +160,6 @@ def test_validity_follows_the_closure_rules() -> None:
     assert (0.0 * indefinite).is_psd is True
     for unknown in (A + indefinite, A * indefinite, indefinite**2, indefinite.exp()):
         assert unknown.is_psd is None
-
-
-def test_normalized_is_the_cosine_in_feature_space() -> None:
-    kernel = (mc.Polynomial(2) * A).normalized()
-    K = (mc.Polynomial(2) * A)(X)
-    assert_allclose(kernel(X), K / np.sqrt(np.outer(np.diag(K), np.diag(K))), rtol=1e-13)
-    assert_allclose(kernel.diag(X), 1.0, rtol=1e-14)
-    with_zero = np.vstack([X, np.zeros(3)])
-    K = mc.Linear().normalized()(with_zero)
-    assert (K[-1] == 0).all()
-    assert np.isfinite(K).all()
-
-
-def test_scaled_by_and_warp_call_the_function_on_all_rows() -> None:
-    f = lambda rows: 1 + rows[:, 0] ** 2  # noqa: E731
-    assert_allclose(A.scaled_by(f)(X, Z), f(X)[:, None] * KA * f(Z), rtol=1e-13)
-    g = lambda rows: np.column_stack([rows[:, 0] * rows[:, 1], np.sin(rows[:, 2])])  # noqa: E731
-    assert_allclose(A.warp(g)(X, Z), A(g(X), g(Z)), rtol=1e-13)
-    assert_allclose(A.warp(g).on(2, 1, 0)(X, Z), A(g(X[:, ::-1]), g(Z[:, ::-1])), rtol=1e-13)
-    with pytest.raises(DataError, match=r"scaled_by: .* returned 2 numbers for 12 rows; it must"):
-        A.scaled_by(lambda rows: np.ones(2))(X)
-    with pytest.raises(DataError, match=r"warp: .* returned 2 rows for 12; it must"):
-        A.warp(lambda rows: rows[:2])(X)
 
 
 def test_equal_kernels_have_equal_hashes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mercer as mc
+from mercer.exceptions import DataError
 from mercer.testing import check_kernel
 from references import label
 
@@ -159,3 +161,22 @@ compositions: Any = st.recursive(st.one_of(leaf, narrow), grow, max_leaves=5)
 @given(compositions, st.integers(0, 2**16))
 def test_random_compositions_keep_the_contract(kernel: mc.Kernel, seed: int) -> None:
     check_kernel(kernel, random_state=seed)
+
+
+def test_help_shows_the_constructor_and_the_methods_but_no_machinery() -> None:
+    text = pydoc.plain(pydoc.render_doc(mc.RBF))
+    assert "RBF(length_scale=1.0)" in text
+    assert "Gaussian kernel" in text
+    for shown in ("gram(self, X", "replace(self, **params", "theta", "__add__", "__call__"):
+        assert shown in text
+    for hidden in (" _trace", "_tree", " _values", "__setattr__", "__reduce__", "__signature__"):
+        assert hidden not in text
+
+
+def test_the_owner_of_a_validation_is_named() -> None:
+    X = np.random.default_rng(8).normal(size=(6, 2))
+    bad = X.copy()
+    bad[3, 1] = np.nan
+    with pytest.raises(DataError, match=r"KernelRidge: .*NaN"):
+        mc.RBF().validate(bad, mc.KernelRidge())
+    assert len(mc.RBF().validate(X)) == 6

@@ -12,7 +12,11 @@ from numpy.testing import assert_allclose
 
 import mercer as mc
 import references as ref
-from mercer.exceptions import DataError, DataTypeError, ParameterError
+from mercer.exceptions import (
+    DataError,
+    DataTypeError,
+    ParameterError,
+)
 
 ROWS = [("red", 1), ("blue", 1), ("red", 2), ("green", 3), ("blue", 2)]
 WANTED = ref.matrix(ref.categorical, ROWS, weight=[0.5, 2.0])
@@ -53,3 +57,33 @@ def test_missing_and_mixed_values_are_refused() -> None:
 def test_one_weight_for_each_column_or_one_for_all() -> None:
     with pytest.raises(ParameterError, match=r"Categorical: weight has 3 values .* 2 columns"):
         mc.Categorical([1.0, 2.0, 3.0])(np.zeros((4, 2)))
+
+
+RBF = mc.RBF()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["x", None],
+        ["x", np.nan],
+        ["x", pd.NA],
+        pd.array([1, None], dtype="Int64"),
+        pd.to_datetime(["2020-01-01", None]),
+    ],
+    ids=["None", "NaN", "NA", "Int64", "NaT"],
+)
+def test_missing_categories(column: Any) -> None:
+    data = pd.DataFrame({"other": [1, 2], "colour": column})
+    with pytest.raises(DataError, match=r"Categorical: column 'colour' has a missing.*row 1; fill"):
+        mc.Categorical().on("colour")(data)
+
+
+def test_a_missing_category_of_an_array_is_placed_by_its_column() -> None:
+    data = np.array([["a", "b"], ["c", pd.NA]], dtype=object)
+    with pytest.raises(
+        DataError, match=r"Categorical: column 1 has a missing value in row 1; fill"
+    ):
+        mc.Categorical().on(1)(data)
+    with pytest.raises(DataError, match=r"NaN \(first in row 1, column 1\); RBF"):
+        RBF.on(1)(np.array([[1.0, 2.0], [3.0, pd.NA]], dtype=object))

@@ -94,3 +94,26 @@ def test_sigmoid_says_that_it_is_indefinite_and_is() -> None:
     assert mc.Sigmoid().is_psd is False
     assert validity.check(mc.Sigmoid(gain=1.0, offset=-1.0), X).valid is False
     assert (mc.Sigmoid() + mc.RBF()).is_psd is None
+
+
+def test_the_geometric_sum_of_products_is_not_the_cube_of_one_plus_a_product() -> None:
+    x, z = np.array([[2.0]]), np.array([[3.0]])
+    t = 6.0
+    assert mc.Monomials(degree=3)(x, z)[0, 0] == 1 + t + t**2 + t**3 == 259.0
+    assert mc.Polynomial(degree=3)(x, z)[0, 0] == (1 + t) ** 3 == 343.0
+
+
+PLANE = RNG.normal(size=(25, 2))
+
+
+def test_the_cube_of_the_inner_product_is_a_valid_kernel_everywhere() -> None:
+    kernel = mc.Polynomial(degree=3, offset=0.0)
+    assert kernel.is_psd
+    assert validity.check(kernel, PLANE).valid is True
+    assert validity.check(mc.Linear() ** 3, -np.abs(PLANE)).valid is True
+
+
+def test_the_product_of_geometric_sums_spans_each_degree_in_each_variable() -> None:
+    names = mc.Monomials(degree=2).feature_names(PLANE)
+    assert len(names) == (2 + 1) ** 2  # x1^2 x2^2 has degree 4 in total
+    assert np.linalg.matrix_rank(mc.Monomials(degree=2)(PLANE)) == 9

@@ -62,3 +62,9 @@ def test_negative_values_are_refused(kernel: mc.Kernel) -> None:
     with pytest.raises(DataError, match=rf"Negative values .* {name} .* got -0\.5; shift or clip"):
         kernel([[1.0, -0.5]])
     assert kernel.input_tags()["positive_only"]
+
+
+def test_the_negative_chi2_distance_is_no_kernel_but_the_harmonic_sum_is() -> None:
+    histograms = RNG.random((20, 4))
+    assert validity.check(additive_chi2_kernel(histograms)).valid is False
+    assert validity.check(mc.AdditiveChi2(), histograms).valid is True

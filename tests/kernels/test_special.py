@@ -1,13 +1,22 @@
-"""Constant, White and Precomputed."""
+"""Constants, noise, given matrices, and kernels of features, pairs and functions."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mercer as mc
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import (
+    DataError,
+    DataTypeError,
+    ParameterError,
+    ValidityError,
+)
+from mercer.testing import check_kernel
 
 RNG = np.random.default_rng(6)
 X = RNG.normal(size=(9, 2))
@@ -91,3 +100,139 @@ def test_precomputed_copies_its_matrix() -> None:
     kernel = mc.Precomputed(matrix)
     matrix[:] = 5.0
     assert_array_equal(kernel([[0], [1]]), np.eye(2))
+
+
+ROWS, COLUMNS = RNG.normal(size=(14, 3)), RNG.normal(size=(8, 3))
+
+
+class Lengths(mc.FeatureKernel):
+    def features(self, objects: list[Any]) -> Any:
+        return np.array([[len(o), 1.0] for o in objects])
+
+
+class CommonLetters(mc.PairKernel):
+    def pairs(self, A: list[Any], B: list[Any]) -> Any:
+        return [[len(set(a) & set(b)) for b in B] for a in A]
+
+
+WORDS = ["a", "abc", "bcd", "dddd"]
+
+
+def test_feature_and_pair_kernels_on_objects() -> None:
+    wanted = np.array([[len(a) * len(b) + 1.0 for b in WORDS] for a in WORDS])
+    assert_allclose(Lengths()(WORDS), wanted)
+    common = np.array([[len(set(a) & set(b)) for b in WORDS] for a in WORDS])
+    assert_allclose(CommonLetters()(WORDS), common)
+    assert_allclose((Lengths() * CommonLetters())(WORDS), wanted * common)
+    check_kernel(Lengths())
+    check_kernel(CommonLetters() + mc.Spectrum(2))
+
+
+def test_features_need_a_row_for_each_object() -> None:
+    class Broken(mc.FeatureKernel):
+        def features(self, objects: list[Any]) -> Any:
+            return np.ones((1, 2))
+
+    with pytest.raises(DataError, match=r"Broken\.features returned shape \(1, 2\) for 4 objects"):
+        Broken()(WORDS)
+
+
+def test_functions_of_matrices_and_of_pairs() -> None:
+    wanted = ROWS @ COLUMNS.T + 1
+    assert_allclose(mc.FunctionKernel(lambda A, B: A @ B.T + 1)(ROWS, COLUMNS), wanted)
+    pairwise = mc.FunctionKernel(lambda a, b: float(a @ b) + 1, pairwise=True)
+    assert_allclose(pairwise(ROWS, COLUMNS), wanted)
+    assert_allclose(pairwise.diag(ROWS), (ROWS**2).sum(axis=1) + 1)
+    words = mc.FunctionKernel(lambda a, b: len(set(a) & set(b)), pairwise=True)
+    assert_allclose(words(WORDS), CommonLetters()(WORDS))
+    assert_allclose(
+        (pairwise * mc.RBF())(ROWS, COLUMNS), wanted * mc.RBF()(ROWS, COLUMNS), rtol=1e-13
+    )
+
+
+def test_functions_run_in_blocks_and_multiply() -> None:
+    many = RNG.normal(size=(1100, 2))
+    kernel = mc.FunctionKernel(lambda A, B: np.tanh(A) @ np.tanh(B).T) + mc.RBF()
+    V = RNG.normal(size=(1100, 3))
+    K = np.tanh(many) @ np.tanh(many).T + mc.RBF()(many)
+    assert_allclose(kernel(many), K, rtol=1e-12, atol=1e-12)
+    assert_allclose(kernel.gram(many) @ V, K @ V, rtol=1e-9, atol=1e-9)
+    assert_allclose(kernel.gram(many).normal_matmat(V), K.T @ (K @ V), rtol=1e-9, atol=1e-8)
+    assert_allclose(kernel.gram(many).gradient(), mc.RBF().gram(many).gradient(), rtol=1e-9)
+
+
+def test_functions_that_return_the_wrong_thing() -> None:
+    with pytest.raises(
+        DataError,
+        match=r"FunctionKernel returned shape \(2, 2\).*must return a matrix of shape \(14, 8\)",
+    ):
+        mc.FunctionKernel(lambda A, B: np.ones((2, 2)))(ROWS, COLUMNS)
+    with pytest.raises(DataError, match=r"returned nan for row 0 and column 0; .* finite"):
+        mc.FunctionKernel(lambda A, B: np.full((len(A), len(B)), math.nan))(ROWS)
+    with pytest.raises(DataTypeError, match=r"FunctionKernel"):
+        mc.FunctionKernel(lambda A, B: "matrix")(ROWS)
+    with pytest.raises(DataTypeError, match=r"FunctionKernel"):
+        mc.FunctionKernel(lambda a, b: "number", pairwise=True)(ROWS)
+
+
+def test_functions_that_are_not_symmetric() -> None:
+    with pytest.raises(
+        ValidityError, match=r"FunctionKernel is not symmetric: k\(x_\d+, x_\d+\) .* so return"
+    ):
+        mc.FunctionKernel(lambda A, B: A[:, :1] + 2 * B[:, 0])(ROWS)
+    with pytest.raises(ValidityError, match="not symmetric"):
+        mc.FunctionKernel(lambda a, b: a[0] - b[0], pairwise=True)(ROWS)
+
+
+def test_a_given_matrix_cannot_be_normalised() -> None:
+    with pytest.raises(ParameterError, match="normalise the matrix itself"):
+        mc.Precomputed().normalized()
+
+
+def test_a_given_matrix_must_be_square_symmetric_and_numeric() -> None:
+    with pytest.raises(DataError, match="should be a square kernel matrix"):
+        (2.0 * mc.Precomputed())(np.ones((2, 5)))
+    with pytest.raises(ValidityError, match="not symmetric"):
+        mc.Precomputed([[1.0, 2.0], [0.0, 1.0]])
+    with pytest.raises(DataTypeError, match="Precomputed"):
+        mc.Precomputed("a")
+
+
+def test_features_that_are_not_finite_are_refused() -> None:
+    class Broken(mc.FeatureKernel):
+        """NaN features."""
+
+        def features(self, objects: list[Any]) -> Any:
+            return np.full((len(objects), 1), np.nan)
+
+    with pytest.raises(DataError, match="NaN"):
+        Broken()(["a", "b"])
+
+
+def test_asymmetry_is_found_beyond_the_first_block() -> None:
+    X = np.arange(1500.0)[:, None]
+    kernel = mc.FunctionKernel(lambda A, B: (A > 1200) * 1.0 * (B.T < 100) + 0.0 * A * B.T)
+    with pytest.raises(ValidityError, match="not symmetric"):
+        kernel(X)
+
+
+def test_blocks_of_a_symmetric_matrix_are_mirrored() -> None:
+    X = RNG.normal(size=(1100, 2))
+    calls = []
+
+    def dot(A: Any, B: Any) -> Any:
+        calls.append(A.shape[0] * B.shape[0])
+        return A @ B.T
+
+    K = mc.FunctionKernel(dot)(X)
+    assert_allclose(K, X @ X.T, atol=1e-12)
+    assert sum(calls) < 1.1 * 1100 * 1100 - 1024 * 70
+
+
+def test_rows_of_any_kind_for_kernels_that_do_not_look_at_them() -> None:
+    ragged = [[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]]
+    for kernel, wanted in ((mc.Constant(2.0), np.full((3, 3), 2.0)), (mc.White(), np.eye(3))):
+        assert_allclose(kernel(ragged), wanted)
+        assert_allclose(kernel.diag(ragged), wanted.diagonal())
+        assert_allclose(kernel.gram(ragged) @ np.ones(3), wanted.sum(axis=1))
+        assert_allclose(mc.KernelRidge(kernel).fit(ragged, [1.0, 2.0, 3.0]).intercept_, 2.0)

@@ -1,3 +1,5 @@
+"""Monomials: their number, their features and their names."""
+
 from __future__ import annotations
 
 import itertools
@@ -10,17 +12,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import linprog
-from scipy.spatial.distance import cdist
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
-from mercer import features, memory
-from mercer.exceptions import DataError, DataTypeError, MemoryForecastError, ParameterError
+from mercer import features
+from mercer.exceptions import DataError, DataTypeError, ParameterError
 from mercer.maps import composition, monomials
-
-
-def points(n: int, d: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal((n, d))
+from monte_carlo import points
 
 
 def evaluate(name: str, x: np.ndarray) -> float:
@@ -238,209 +235,6 @@ def test_xor_is_split_after_the_lift_by_a_plane_that_uses_all_three_features() -
     assert not np.array_equal(lifted[:, columns[2]] < 0.5, xor)
 
 
-# --------------------------------------------------------------------------------------------------
-# Compositions
-
-
-def kronecker(*maps: np.ndarray) -> np.ndarray:
-    rows = []
-    for row in zip(*maps, strict=True):
-        out = np.ones(1)
-        for factor in row:
-            out = np.kron(out, factor)
-        rows.append(out)
-    return np.array(rows)
-
-
-def holes(n: int, d: int, seed: int) -> np.ndarray:
-    """A matrix with zeros, with an empty row."""
-    rng = np.random.default_rng(seed)
-    A = rng.standard_normal((n, d)) * (rng.uniform(size=(n, d)) < 0.5)
-    A[1] = 0
-    return A
-
-
-@pytest.mark.parametrize("kinds", [*itertools.product([np.asarray, sparse.csr_array], repeat=3)])
-def test_tensor_product_is_the_kronecker_product_of_rows(kinds: tuple) -> None:
-    dense = [holes(6, d, d) for d in (2, 3, 4)]
-    result = features.tensor_product(*(kind(part) for kind, part in zip(kinds, dense, strict=True)))
-    assert sparse.issparse(result) is (sparse.csr_array in kinds)
-    values = result.toarray() if sparse.issparse(result) else result
-    assert_allclose(values, kronecker(*dense), rtol=1e-14)
-    if all(kind is sparse.csr_array for kind in kinds):
-        assert result.format == "csr"
-        assert result.nnz == np.prod([(A != 0).sum(axis=1) for A in dense], axis=0).sum()
-
-
-@pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
-def test_any_sparse_format_is_read(container: type) -> None:
-    A, B = holes(5, 3, 0), holes(5, 2, 1)
-    assert_allclose(features.tensor_product(container(A), B).toarray(), kronecker(A, B))
-    assert_allclose(features.concatenate(container(A), B).toarray(), np.hstack([A, B]))
-
-
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-def test_products_of_small_integers_do_not_wrap_around(container: type) -> None:
-    counts = container(np.array([[200, 3]], dtype=np.uint8))
-    result = features.tensor_product(counts, counts)
-    assert result.max() == 40_000
-
-
-def test_inner_products_of_sums_and_products_of_maps() -> None:
-    A, B = points(5, 3), points(5, 4, 1)
-    both, side = features.tensor_product(A, B), features.concatenate(A, B)
-    assert_allclose(both @ both.T, (A @ A.T) * (B @ B.T))
-    assert_allclose(side @ side.T, A @ A.T + B @ B.T)
-    assert_array_equal(features.tensor_product(A), A)
-    assert_array_equal(features.concatenate(A), A)
-
-
-def wide(columns: int) -> sparse.csr_array:
-    entries = ([1.0, 2.0], [0, columns - 1], [0, 1, 2])
-    return sparse.csr_array(entries, shape=(2, columns))
-
-
-def test_sparse_products_of_wide_maps() -> None:
-    result = features.tensor_product(wide(2 * 10**9), wide(2 * 10**9))
-    assert result.shape == (2, 4 * 10**18)
-    assert_array_equal(result.indices, [0, 4 * 10**18 - 1])
-    assert_array_equal(result.data, [1.0, 4.0])
-    with pytest.raises(DataError, match="more than an index can count"):
-        features.tensor_product(wide(4 * 10**9), wide(4 * 10**9))
-
-
-def test_names_of_compositions() -> None:
-    assert features.tensor_product_names(["1", "a"], ["1", "b", "b^2"]) == [
-        *("1", "b", "b^2", "a", "a*b", "a*b^2"),
-    ]
-    assert features.concatenate_names(["1", "a"], ["b"]) == ["1", "a", "b"]
-
-
-@pytest.mark.parametrize("function", [features.tensor_product, features.concatenate])
-@pytest.mark.parametrize(
-    "maps", [(), (np.ones((2, 2)), np.ones((3, 2))), (np.ones((2, 2)), np.ones(2))]
-)
-def test_maps_must_share_their_rows(function: type, maps: tuple) -> None:
-    with pytest.raises(DataError, match=f"{function.__name__}: got feature matrices of shapes"):
-        function(*maps)
-
-
-# --------------------------------------------------------------------------------------------------
-# Memory
-
-
-def test_features_that_do_not_fit_are_refused_with_the_bytes() -> None:
-    X = points(1000, 100)
-    with pytest.raises(MemoryForecastError, match=r"columns needs .* (T|P)iB, but only .* kernel"):
-        features.polynomial_features(X, 8)
-    with pytest.raises(MemoryForecastError, match=r"10\^48 columns"):
-        features.monomial_features(X, 2)
-    with pytest.raises(MemoryForecastError):
-        features.monomial_features(points(2, 2000), 9)
-    with pytest.raises(MemoryForecastError):
-        features.polynomial_names(100, 8)
-    with pytest.raises(MemoryForecastError):
-        features.monomial_names(100, 2)
-    with pytest.raises(MemoryForecastError):
-        features.TaylorRBF(degree=10).fit(X).transform(X)
-
-
-def test_the_forecast_asks_how_much_memory_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    A = points(100, 30)
-    monkeypatch.setattr(memory, "available", lambda: 100 * 900 * 8 - 1)
-    with pytest.raises(MemoryForecastError, match="900 columns"):
-        features.tensor_product(A, A)
-    with pytest.raises(MemoryForecastError, match="90000 entries"):
-        features.tensor_product(sparse.csr_array(A), A)
-    assert features.tensor_product(A[:50], A[:50]).shape == (50, 900)
-
-
-# --------------------------------------------------------------------------------------------------
-# TaylorRBF
-
-
-def rbf(X: np.ndarray, Z: np.ndarray, length_scale: float | np.ndarray = 1.0) -> np.ndarray:
-    return np.exp(-cdist(X / length_scale, Z / length_scale, "sqeuclidean") / 2)
-
-
-@parametrize_with_checks([features.TaylorRBF(degree=2), features.TaylorRBF(3, length_scale=2.0)])
-def test_scikit_learn_checks(estimator: object, check: object) -> None:
-    check(estimator)  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("length_scale", [0.7, 2.0, [0.5, 1.0, 4.0]])
-@pytest.mark.parametrize("degree", [0, 1, 4, 9])
-def test_error_bound_holds_entry_by_entry(degree: int, length_scale: float | list[float]) -> None:
-    X, Z = points(30, 3), 2 * points(20, 3, 1)
-    taylor = features.TaylorRBF(degree, length_scale=length_scale).fit(X)
-    error = np.abs(
-        taylor.transform(X) @ taylor.transform(Z).T - rbf(X, Z, np.asarray(length_scale))
-    )
-    bound = taylor.error_bound(X, Z)
-    assert bound.shape == error.shape
-    assert (error <= (1 + 1e-9) * bound + 1e-14).all()
-    # Where x.z >= 0 all terms of the series have one sign, and the bound is the error.
-    positive = (X / length_scale) @ (Z / np.asarray(length_scale)).T >= 0
-    assert_allclose(error[positive], bound[positive], rtol=1e-9, atol=1e-14)
-    assert_allclose(taylor.error_bound(X), taylor.error_bound(X, X))
-
-
-def test_error_goes_to_zero_and_the_bound_is_not_idle() -> None:
-    X = points(30, 2)
-    errors, bounds = [], []
-    for degree in (2, 6, 12, 24, 40):
-        taylor = features.TaylorRBF(degree).fit(X)
-        Phi = taylor.transform(X)
-        errors.append(np.abs(Phi @ Phi.T - rbf(X, X)).max())
-        bounds.append(taylor.error_bound(X).max())
-    assert errors[-1] < 1e-14
-    assert bounds[-1] < 1e-14
-    assert np.all(np.diff(bounds) < 0)
-    assert_allclose(errors[:3], bounds[:3], rtol=1e-6)  # the diagonal, where x.x >= 0, is worst
-
-
-def test_taylor_features_are_the_stated_monomials() -> None:
-    X = points(4, 2)
-    taylor = features.TaylorRBF(3, length_scale=0.5).fit(X)
-    names = taylor.get_feature_names_out()
-    assert list(names) == features.polynomial_names(2, 3)
-    column = list(names).index("x0^2*x1")
-    x = X / 0.5
-    expected = np.exp(-(x**2).sum(axis=1) / 2) * x[:, 0] ** 2 * x[:, 1] / math.sqrt(2)
-    assert_allclose(taylor.transform(X)[:, column], expected)
-    assert list(taylor.get_feature_names_out(["u", "v"]))[:3] == ["1", "u", "v"]
-    same = features.TaylorRBF(np.int64(3), length_scale=[0.5, 0.5]).fit(X)  # type: ignore[arg-type]
-    assert_array_equal(same.transform(X), taylor.transform(X))
-
-
-@pytest.mark.parametrize("size", [1e2, 1e8, 1e100, 1e200])
-def test_far_from_the_origin_features_vanish_and_the_bound_says_so(size: float) -> None:
-    X = np.array([[size, size], [-size, size], [0.5, 0.5]])
-    taylor = features.TaylorRBF(5).fit(X)
-    Phi = taylor.transform(X)
-    assert_array_equal(Phi[:2], 0)
-    assert np.isfinite(Phi).all()
-    bound = taylor.error_bound(X)
-    error = np.abs(Phi @ Phi.T - np.eye(3))
-    assert (error[:2, :2] <= bound[:2, :2] + 1e-15).all()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "text"),
-    [
-        ({"degree": -1}, "degree = -1"),
-        ({"degree": 1.5}, "degree = 1.5"),
-        ({"length_scale": 0.0}, "length_scale = 0.0"),
-        ({"length_scale": -1.0}, "length_scale = -1.0"),
-        ({"length_scale": [1.0, 2.0, 3.0]}, "2 of them"),
-        ({"length_scale": math.inf}, "length_scale = inf"),
-    ],
-)
-def test_taylor_parameters_are_checked(parameters: dict[str, object], text: str) -> None:
-    with pytest.raises(ParameterError, match=f"TaylorRBF: .*{text}"):
-        features.TaylorRBF(**parameters).fit(points(3, 2))  # type: ignore[arg-type]
-
-
 def test_all_is_exactly_the_public_names() -> None:
     modules = (composition, monomials, features.taylor)
     assert set(features.__all__) == {name for m in modules for name in m.__all__}
@@ -454,3 +248,18 @@ def test_names_are_made_only_where_they_are_asked_for(monkeypatch: pytest.Monkey
     rows = points(5, 2)
     found = kernel.feature_map(rows)
     assert_allclose(found @ found.T, kernel(rows))
+
+
+def test_xor_lifted_by_its_product_is_split_by_the_right_plane() -> None:
+    points = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=float)
+    labels = np.array([0, 1, 1, 0])
+    x1, x2 = points.T
+    plane = x1 + x2 - 2 * x1 * x2
+    assert ((plane > 0.5) == labels).all()
+    assert not ((x1 * x2 > 0.5) == labels).all()
+    assert not ((x1 * x2 < 0.5) == labels).all()
+
+
+def test_monomials_of_degree_five_in_a_hundred_variables() -> None:
+    assert math.comb(105, 5) == 96_560_646
+    assert mc.features.dimension(100, 5) == 96_560_646

@@ -1,10 +1,12 @@
-"""The engine against the NumPy executor and naive sums, across tiles, widths, types and threads."""
+"""The engine against the NumPy executor and naive sums; its short way for small plain arrays."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mercer as mc
-from mercer.exceptions import ParameterError
 from mercer.kernels.base import pairs_of
 from mercer.program import engine, reference
 from mercer.program.gradient import input_gradient, parameter_gradient
@@ -132,47 +133,7 @@ def test_results_do_not_depend_on_threads_or_on_the_run(dtype: Any) -> None:
                 assert_array_equal(a, b)
 
 
-# The number of threads ----------------------------------------------------------------------------
-
-
-def test_threads_nest_and_end() -> None:
-    before = mc.thread_count()
-    with mc.threads(3):
-        assert mc.thread_count() == 3
-        with mc.threads(1):
-            assert mc.thread_count() == 1
-        assert mc.thread_count() == 3
-    assert mc.thread_count() == before
-
-
-def test_the_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MERCER_NUM_THREADS", "5")
-    assert mc.thread_count() == 5
-    with mc.threads(2):
-        assert mc.thread_count() == 2
-    monkeypatch.setenv("MERCER_NUM_THREADS", "many")
-    with pytest.raises(ParameterError, match=r"MERCER_NUM_THREADS: 'many' is not a whole number"):
-        mc.RBF()(np.ones((2, 1)))
-    monkeypatch.delenv("MERCER_NUM_THREADS")
-    assert mc.thread_count() >= 1
-
-
-def test_the_environment_variable_of_a_new_process() -> None:
-    program = "import mercer as mc; print(mc.thread_count())"
-    environment = {**os.environ, "MERCER_NUM_THREADS": "3"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
-    )
-    assert done.stdout.strip() == "3"
-
-
-@pytest.mark.parametrize("bad", [0, -1, 1.5, "two", None])
-def test_bad_numbers_of_threads(bad: Any) -> None:
-    with (
-        pytest.raises(ParameterError, match=r"threads\(n\): .* whole number of threads from 1 to"),
-        mc.threads(bad),
-    ):
-        pass
+# Several threads ----------------------------------------------------------------------------------
 
 
 def test_several_python_threads_share_the_engine() -> None:
@@ -250,3 +211,109 @@ for helper in helpers:
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "2"}
     command = [sys.executable, "-c", program]
     assert subprocess.run(command, env=environment, timeout=60, check=False).returncode == 0
+
+
+DIRECT = [
+    mc.RBF(0.7),
+    mc.RBF([0.5, 1.0, 2.0]),
+    mc.Matern(nu=1.3),
+    mc.Laplacian(2.0),
+    mc.Linear() ** 2 + 0.5 * mc.RBF() * mc.RationalQuadratic(),
+    mc.Anova(degree=2),
+    mc.Periodic(period=2.0),
+    mc.RBF().normalized(),
+    mc.RBF() + 0.3 * mc.White(),
+    mc.RBF().on(0) * mc.Linear(),
+    mc.SpectralMixture([1.0, 0.5], [[0.5, 1.0, 2.0]] * 2, [[1.0, 2.0, 3.0]] * 2),
+    mc.ArcCosine(order=0),
+    mc.Categorical(),
+]
+
+
+def by_the_long_way(kernel: mc.Kernel, X: Any, Z: Any = None) -> Any:
+    return engine.gram(kernel.expression, pairs_of(kernel, X, Z))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kernel", DIRECT, ids=repr)
+def test_both_ways_agree_to_the_last_bit(kernel: mc.Kernel, dtype: Any) -> None:
+    X = RNG.normal(size=(37, 3)).astype(dtype)
+    Z = RNG.normal(size=(5, 3)).astype(dtype)
+    for rows, cols in ((X, None), (X, Z), (X[::2], Z), (np.asfortranarray(X), Z), (X[:1], X[:1])):
+        kernel(rows, cols)  # the first call of a kind binds the program
+        got, expected = kernel(rows, cols), by_the_long_way(kernel, rows, cols)
+        np.testing.assert_array_equal(got, expected)
+        assert got.dtype == expected.dtype
+
+
+def test_errors_are_those_of_the_long_way() -> None:
+    kernel = mc.RBF()
+    X = RNG.normal(size=(4, 2))
+    kernel(X)
+    bad = X.copy()
+    bad[2, 1] = np.nan
+    with pytest.raises(mc.exceptions.DataError, match="row 2"):
+        kernel(bad)
+    with pytest.raises(mc.exceptions.DataError, match="columns"):
+        kernel(X, RNG.normal(size=(4, 3)))
+    small = mc.RBF(1e-200)
+    small(X * 1e-200)
+    with pytest.raises(mc.exceptions.DataError, match="exceed"):
+        small(X * 1e200)
+
+
+def test_changed_data_and_other_types_are_seen() -> None:
+    kernel, X = mc.RBF(), RNG.normal(size=(6, 2))
+    before = kernel(X).copy()
+    X *= 2
+    assert not np.allclose(kernel(X), before)
+    assert kernel(X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(kernel(X.astype(">f8")), kernel(X))
+    np.testing.assert_allclose(kernel(X, X.astype(np.float32)), kernel(X), atol=1e-6)
+
+
+PRODUCTS = textwrap.dedent(
+    """
+    import signal, sys, time
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    import numpy as np
+    import mercer as mc
+
+    X = np.random.default_rng(0).normal(size=(200_000, 20))
+    gram, small = mc.RBF().gram(X), mc.RBF().gram(X[:300])
+    v = np.ones(300)
+    wanted = mc.RBF()(X[:300]) @ v
+    print("ready", flush=True)
+    try:
+        # Far longer than the test is willing to wait.
+        for _ in range(1000):
+            gram @ np.ones(200_000)
+    except KeyboardInterrupt:
+        assert np.allclose(small @ v, wanted, rtol=1e-12)
+        print("interrupted", flush=True)
+    """
+)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_an_interrupt_stops_a_long_product_and_the_next_one_is_right(threads: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PRODUCTS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "MERCER_NUM_THREADS": threads},
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "ready", process.communicate()[1]
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=0.7)  # it is now inside the engine
+        process.send_signal(signal.SIGINT)
+        # The engine promises a second, a loaded machine gets more; all products would take hours.
+        out, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert out.strip() == "interrupted", errors
+    assert process.returncode == 0

@@ -10,29 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
 from mercer import validity
-from mercer.exceptions import DataError, DataTypeError, ParameterError
+from mercer.exceptions import DataError, ParameterError
+from monte_carlo import points
+from similarities import rbf, with_eigenvalues
 
 # The name `validity.check` is that of the function.
 check_module = importlib.import_module("mercer.validity.check")
-
-
-def points(n: int, d: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal((n, d))
-
-
-def with_eigenvalues(eigenvalues: np.ndarray, seed: int = 0) -> np.ndarray:
-    Q = np.linalg.qr(points(len(eigenvalues), len(eigenvalues), seed))[0]
-    K = (Q * eigenvalues) @ Q.T
-    return (K + K.T) / 2
-
-
-def rbf(X: np.ndarray, length_scale: float = 1.0) -> np.ndarray:
-    return np.exp(-cdist(X, X, "sqeuclidean") / (2 * length_scale**2))
 
 
 def minus_squared_distance(X: np.ndarray) -> np.ndarray:
@@ -243,32 +230,6 @@ def test_the_given_matrix_is_not_changed() -> None:
     assert_array_equal(K, before)
 
 
-def test_sparse_matrices_lists_and_integers_are_matrices() -> None:
-    assert validity.check(sparse.csr_array(np.eye(3)))
-    assert validity.check([[2, 1], [1, 2]])
-    assert validity.check(np.eye(3, dtype=bool))
-
-
-@pytest.mark.parametrize(
-    ("bad", "error", "text"),
-    [
-        (np.ones((2, 3)), DataError, r"shape \(2, 3\)"),
-        (np.ones(3), DataError, r"shape \(3,\)"),
-        (np.empty((0, 0)), DataError, "at least one row"),
-        ([[1.0, np.nan], [0.0, 1.0]], DataError, r"nan at \(0, 1\)"),
-        ([[1.0, 0.0], [np.inf, 1.0]], DataError, r"inf at \(1, 0\)"),
-        (np.eye(2, dtype=complex), DataTypeError, "complex"),
-        ([["a", "b"], ["c", "d"]], DataTypeError, "must be real"),
-        ([[1.0], [1.0, 2.0]], DataTypeError, "cannot be read"),
-    ],
-)
-def test_what_is_not_a_matrix_is_refused(bad: object, error: type[Exception], text: str) -> None:
-    for function in (validity.check, validity.embed, validity.repair):
-        with pytest.raises(error, match=text) as caught:
-            function(bad)  # type: ignore[operator]
-        assert str(caught.value).startswith(function.__name__)
-
-
 def test_points_belong_to_kernels_and_not_to_matrices() -> None:
     with pytest.raises(ParameterError, match="X is missing"):
         validity.check(rbf)
@@ -353,3 +314,25 @@ def test_more_than_three_thousand_points(conditional: bool) -> None:
     refuted = validity.check(K, conditional=conditional)
     assert refuted.valid is False
     assert_witness(refuted, K)
+
+
+def test_eigenvalues_of_the_example_matrix() -> None:
+    K = np.array([[1, 0.8, 0.3], [0.8, 1, 0.5], [0.3, 0.5, 1]])
+    assert_allclose(np.linalg.eigvalsh(K)[::-1], [2.095, 0.736, 0.169], atol=5e-4)
+    report = validity.check(K)
+    assert report.valid
+    assert_allclose(report.min_eigenvalue, 0.169, atol=5e-4)
+
+
+RNG = np.random.default_rng(10)
+
+X = RNG.normal(size=(25, 2))
+
+
+def test_minus_the_squared_distance_is_only_conditionally_positive() -> None:
+    K = -((X[:, None] - X[None]) ** 2).sum(axis=2)
+    refuted = validity.check(K)
+    assert refuted.valid is False
+    assert refuted.witness is not None
+    assert refuted.witness @ K @ refuted.witness < 0
+    assert validity.check(K, conditional=True).valid is True

@@ -11,21 +11,8 @@ from scipy.spatial.distance import cdist
 
 from mercer import validity
 from mercer.exceptions import DataError, ParameterError, ValidityError
-
-
-def points(n: int, d: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal((n, d))
-
-
-def with_eigenvalues(eigenvalues: np.ndarray, seed: int = 0) -> np.ndarray:
-    Q = np.linalg.qr(points(len(eigenvalues), len(eigenvalues), seed))[0]
-    K = (Q * eigenvalues) @ Q.T
-    return (K + K.T) / 2
-
-
-def rbf(X: np.ndarray, length_scale: float = 1.0) -> np.ndarray:
-    return np.exp(-cdist(X, X, "sqeuclidean") / (2 * length_scale**2))
-
+from monte_carlo import points
+from similarities import rbf, with_eigenvalues
 
 # --------------------------------------------------------------------------------------------------
 # embed

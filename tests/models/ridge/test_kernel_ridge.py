@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge as SklearnKernelRidge
@@ -689,3 +690,18 @@ def test_coefficients_beyond_single_precision_are_refused() -> None:
     model = mc.KernelRidge(mc.RBF(1.5), 1.0, solver=mc.solvers.NystromSolver(9))
     with pytest.raises(DataError, match="the range of"):
         model.fit(X.astype(np.float32), 1e60 * Y)
+
+
+def test_the_gradient_of_the_ridge_objective() -> None:
+    """J(a) = |y - K a|^2 / 2 + lambda a'Ka / 2 has the gradient -K (y - K a) + lambda K a."""
+    rng = np.random.default_rng(10)
+    K = mc.RBF()(rng.normal(size=(25, 2)))
+    y, a, penalty = rng.normal(size=25), rng.normal(size=25), 0.3
+
+    def objective(v: np.ndarray) -> float:
+        residual = y - K @ v
+        return float(residual @ residual + penalty * v @ K @ v) / 2
+
+    step = 1e-5
+    slopes = [(objective(a + step * e) - objective(a - step * e)) / (2 * step) for e in np.eye(25)]
+    assert_allclose(slopes, -K @ (y - K @ a) + penalty * K @ a, rtol=1e-6, atol=1e-7)

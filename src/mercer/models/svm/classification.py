@@ -86,8 +86,8 @@ class SVC(SupportVectorClassifier):
         For code written for scikit-learn; progress is shown by its callbacks.
     solver : "auto" or a solver, default="auto"
         ``mercer.solvers.NystromSolver(n_landmarks=1000)`` or ``Falkon`` fit functions over
-        landmarks, with the squared hinge loss C_i max(0, 1 - y_i f(x_i))^2, for many rows; with several
-        classes, each one is separated from the rest. "auto" solves the dual problem, exactly.
+        landmarks, with the squared hinge loss C_i max(0, 1 - y_i f(x_i))^2, for many rows. Each of
+        several classes is then separated from the rest. "auto" solves the dual problem, exactly.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
         What to do with a kernel matrix that is not positive semi-definite: refuse it, repair it
         (as `mercer.validity.repair` does), or take it as it is. By default kernels that

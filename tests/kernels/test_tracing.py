@@ -1,8 +1,7 @@
-"""Kernels that users write: traced, untraceable, plain functions, and broken ones."""
+"""Methods that users write: traced, untraceable, and broken ones."""
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -168,89 +167,6 @@ def test_a_product_over_columns() -> None:
     assert_allclose(Brownian()(positive), wanted, rtol=1e-13)
 
 
-# Structured kernels -------------------------------------------------------------------------------
-
-
-class Lengths(mc.FeatureKernel):
-    def features(self, objects: list[Any]) -> Any:
-        return np.array([[len(o), 1.0] for o in objects])
-
-
-class CommonLetters(mc.PairKernel):
-    def pairs(self, A: list[Any], B: list[Any]) -> Any:
-        return [[len(set(a) & set(b)) for b in B] for a in A]
-
-
-WORDS = ["a", "abc", "bcd", "dddd"]
-
-
-def test_feature_and_pair_kernels_on_objects() -> None:
-    wanted = np.array([[len(a) * len(b) + 1.0 for b in WORDS] for a in WORDS])
-    assert_allclose(Lengths()(WORDS), wanted)
-    common = np.array([[len(set(a) & set(b)) for b in WORDS] for a in WORDS])
-    assert_allclose(CommonLetters()(WORDS), common)
-    assert_allclose((Lengths() * CommonLetters())(WORDS), wanted * common)
-    check_kernel(Lengths())
-    check_kernel(CommonLetters() + mc.Spectrum(2))
-
-
-def test_features_need_a_row_for_each_object() -> None:
-    class Broken(mc.FeatureKernel):
-        def features(self, objects: list[Any]) -> Any:
-            return np.ones((1, 2))
-
-    with pytest.raises(DataError, match=r"Broken\.features returned shape \(1, 2\) for 4 objects"):
-        Broken()(WORDS)
-
-
-# Functions ----------------------------------------------------------------------------------------
-
-
-def test_functions_of_matrices_and_of_pairs() -> None:
-    wanted = X @ Z.T + 1
-    assert_allclose(mc.FunctionKernel(lambda A, B: A @ B.T + 1)(X, Z), wanted)
-    pairwise = mc.FunctionKernel(lambda a, b: float(a @ b) + 1, pairwise=True)
-    assert_allclose(pairwise(X, Z), wanted)
-    assert_allclose(pairwise.diag(X), (X**2).sum(axis=1) + 1)
-    words = mc.FunctionKernel(lambda a, b: len(set(a) & set(b)), pairwise=True)
-    assert_allclose(words(WORDS), CommonLetters()(WORDS))
-    assert_allclose((pairwise * mc.RBF())(X, Z), wanted * mc.RBF()(X, Z), rtol=1e-13)
-
-
-def test_functions_run_in_blocks_and_multiply() -> None:
-    many = RNG.normal(size=(1100, 2))
-    kernel = mc.FunctionKernel(lambda A, B: np.tanh(A) @ np.tanh(B).T) + mc.RBF()
-    V = RNG.normal(size=(1100, 3))
-    K = np.tanh(many) @ np.tanh(many).T + mc.RBF()(many)
-    assert_allclose(kernel(many), K, rtol=1e-12, atol=1e-12)
-    assert_allclose(kernel.gram(many) @ V, K @ V, rtol=1e-9, atol=1e-9)
-    assert_allclose(kernel.gram(many).normal_matmat(V), K.T @ (K @ V), rtol=1e-9, atol=1e-8)
-    assert_allclose(kernel.gram(many).gradient(), mc.RBF().gram(many).gradient(), rtol=1e-9)
-
-
-def test_functions_that_return_the_wrong_thing() -> None:
-    with pytest.raises(
-        DataError,
-        match=r"FunctionKernel returned shape \(2, 2\).*must return a matrix of shape \(14, 8\)",
-    ):
-        mc.FunctionKernel(lambda A, B: np.ones((2, 2)))(X, Z)
-    with pytest.raises(DataError, match=r"returned nan for row 0 and column 0; .* finite"):
-        mc.FunctionKernel(lambda A, B: np.full((len(A), len(B)), math.nan))(X)
-    with pytest.raises(DataTypeError, match=r"FunctionKernel"):
-        mc.FunctionKernel(lambda A, B: "matrix")(X)
-    with pytest.raises(DataTypeError, match=r"FunctionKernel"):
-        mc.FunctionKernel(lambda a, b: "number", pairwise=True)(X)
-
-
-def test_functions_that_are_not_symmetric() -> None:
-    with pytest.raises(
-        ValidityError, match=r"FunctionKernel is not symmetric: k\(x_\d+, x_\d+\) .* so return"
-    ):
-        mc.FunctionKernel(lambda A, B: A[:, :1] + 2 * B[:, 0])(X)
-    with pytest.raises(ValidityError, match="not symmetric"):
-        mc.FunctionKernel(lambda a, b: a[0] - b[0], pairwise=True)(X)
-
-
 def test_a_traced_method_that_is_not_symmetric_is_refused() -> None:
     with pytest.raises(ValidityError, match=r"Tilted.* symmetric"):
         Tilted()(X)
@@ -312,3 +228,17 @@ def test_a_method_that_returns_no_number_per_pair_is_refused(nothing_announced: 
 
     with pytest.warns(UnfusedWarning), pytest.raises(DataTypeError, match=r"Text\.profile"):
         Text()(X)
+
+
+@pytest.mark.filterwarnings("ignore::mercer.exceptions.UnfusedWarning")
+def test_none_and_complex_values_are_refused() -> None:
+    class Silent(mc.Stationary):
+        """Returns nothing."""
+
+        def profile(self, r2: Any) -> Any:
+            return None
+
+    with pytest.raises(DataTypeError, match="None"):
+        Silent()([[0.0], [1.0]])
+    with pytest.raises(DataTypeError, match="complex"):
+        mc.FunctionKernel(lambda X, Y: (X @ Y.T) * 1j)([[0.0], [1.0]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from typing import Any
 
@@ -14,7 +13,6 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mercer as mc
-from mercer import memory
 from mercer.exceptions import (
     DataError,
     DataTypeError,
@@ -26,10 +24,9 @@ from mercer.exceptions import (
     ParameterError,
     ParameterTypeError,
     ValidityError,
+    as_data_errors,
 )
 from mercer.features import TaylorRBF
-from mercer.kernels.parameters import Choice, Integer, NonNegative, Positive
-from mercer.kernels.tree import Parameterised
 from mercer.linalg.symmetric import asymmetry
 
 RNG = np.random.default_rng(3)
@@ -551,55 +548,7 @@ def test_bad_input_is_explained(
     assert isinstance(caught.value, builtin)
 
 
-def test_bounds_out_of_order_are_refused_where_they_are_written() -> None:
-    with pytest.raises(ParameterError, match=r"Bounded: value = 5.0 does not satisfy 1.0 <= value"):
-        mc.Bounded(5, 1, 2)
-
-
-# Missing values -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        ["x", None],
-        ["x", np.nan],
-        ["x", pd.NA],
-        pd.array([1, None], dtype="Int64"),
-        pd.to_datetime(["2020-01-01", None]),
-    ],
-    ids=["None", "NaN", "NA", "Int64", "NaT"],
-)
-def test_missing_categories(column: Any) -> None:
-    data = pd.DataFrame({"other": [1, 2], "colour": column})
-    with pytest.raises(DataError, match=r"Categorical: column 'colour' has a missing.*row 1; fill"):
-        mc.Categorical().on("colour")(data)
-
-
-def test_a_missing_category_of_an_array_is_placed_by_its_column() -> None:
-    data = np.array([["a", "b"], ["c", pd.NA]], dtype=object)
-    with pytest.raises(
-        DataError, match=r"Categorical: column 1 has a missing value in row 1; fill"
-    ):
-        mc.Categorical().on(1)(data)
-    with pytest.raises(DataError, match=r"NaN \(first in row 1, column 1\); RBF"):
-        RBF.on(1)(np.array([[1.0, 2.0], [3.0, pd.NA]], dtype=object))
-
-
-def test_rows_of_any_kind_for_kernels_that_do_not_look_at_them() -> None:
-    ragged = [[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]]
-    for kernel, wanted in ((mc.Constant(2.0), np.full((3, 3), 2.0)), (mc.White(), np.eye(3))):
-        assert_allclose(kernel(ragged), wanted)
-        assert_allclose(kernel.diag(ragged), wanted.diagonal())
-        assert_allclose(kernel.gram(ragged) @ np.ones(3), wanted.sum(axis=1))
-        assert_allclose(mc.KernelRidge(kernel).fit(ragged, [1.0, 2.0, 3.0]).intercept_, 2.0)
-
-
 # Data that were refused and are welcome --------------------------------------------------------
-
-
-def test_a_memoryview_is_an_array() -> None:
-    assert_allclose(RBF(memoryview(X)), RBF(X))
 
 
 def test_taylor_features_of_points() -> None:
@@ -608,68 +557,6 @@ def test_taylor_features_of_points() -> None:
     assert_array_equal(taylor.feature_names_in_, ["a", "b", "c"])
     assert_allclose(taylor.transform(RBF.prepare(data)), TaylorRBF(3).fit(X).transform(X))
     assert_allclose(taylor.error_bound(RBF.prepare(data)), TaylorRBF(3).fit(X).error_bound(X))
-
-
-# Declarations ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("declaration", "words"),
-    [
-        (lambda: Positive(-1.0), r"alpha = -1.0 does not satisfy alpha > 0; .*alpha=1.0"),
-        (lambda: NonNegative(np.inf), r"alpha = .*inf.* is not finite; .*alpha=1.0"),
-        (lambda: Positive([1.0, 2.0]), r"alpha = \[1.0, 2.0\] .*single number; .*alpha=1.0"),
-        (lambda: Integer(9, low=1, high=3), r"alpha = 9 does not satisfy 1 <= alpha.*alpha=1\)"),
-        (lambda: Choice("c", ("a", "b")), r"alpha = 'c' is not one of 'a', 'b'; .*alpha='a'"),
-    ],
-)
-def test_a_default_that_is_not_allowed(declaration: Any, words: str) -> None:
-    with pytest.raises(ParameterError, match=rf"the default in class Wrong: {words}"):
-        type("Wrong", (Parameterised,), {"alpha": declaration()})
-
-
-def test_declarations_that_allow_nothing() -> None:
-    with pytest.raises(ParameterError, match=r"Integer: low = 3, high = 1 .*; pass"):
-        Integer(low=3, high=1)
-    with pytest.raises(ParameterError, match=r"Choice: options = \(\) .*; pass"):
-        Choice()
-
-
-@pytest.mark.parametrize(
-    "declaration",
-    [Positive(3.0), Positive(mc.Bounded(2.0, 1.5, 3.0)), NonNegative([0.0, 2.0], ndim=1)],
-)
-def test_the_example_in_a_remedy_is_allowed(declaration: Any) -> None:
-    with pytest.raises(ParameterError) as caught:
-        declaration.validate("K", "bad")
-    quoted = re.search(r"for example parameter=(.*)\)", str(caught.value))
-    assert quoted is not None
-    declaration.validate("K", eval(quoted[1]))
-    assert quoted[1] != "1.0"
-
-
-# Depth ----------------------------------------------------------------------------------------
-
-
-def test_compositions_that_are_too_deep() -> None:
-    kernel: Any = RBF
-    for _ in range(99):
-        kernel = kernel.polynomial([0.0, 1.0])
-    assert_allclose(kernel(X), RBF(X))
-    with pytest.raises(ParameterError, match=r"PolynomialOf: .* 101 kernels deep.*; write Sum\("):
-        kernel.polynomial([0.0, 1.0])
-    with pytest.raises(ParameterError, match=r"Sum: .* 101 kernels deep"):
-        (mc.RBF() + mc.Linear()).replace(rbf=kernel)
-
-
-def test_wide_compositions_are_not_deep() -> None:
-    kernel = sum((mc.RBF(1.0 + i) for i in range(300)), mc.Linear())
-    assert_allclose(kernel(X).diagonal(), 300 + (X * X).sum(axis=1))
-
-
-def test_normalising_twice_is_normalising_once() -> None:
-    once = mc.Linear().normalized()
-    assert once.normalized() is once
 
 
 # Targets of any size --------------------------------------------------------------------------
@@ -698,45 +585,6 @@ def test_a_search_without_a_defined_error() -> None:
         mc.KernelRidge(RBF, "loo").fit(X, Y, sample_weight=[1.0, 0, 0, 0, 0, 0])
 
 
-# Memory ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("psd", "matrices"), [("raise", 4.1), ("clip", 7.6)])
-def test_copies_made_by_checks_and_repairs_are_forecast(
-    monkeypatch: pytest.MonkeyPatch, psd: Any, matrices: float
-) -> None:
-    rows = RNG.normal(size=(30, 2))
-    size = 30 * 30 * 8
-    sigmoid = mc.KernelRidge(mc.Sigmoid(gain=0.01, offset=1.0), psd=psd, alpha=10.0)
-    monkeypatch.setattr(memory, "available", lambda: int(matrices * size) - 1)
-    with pytest.raises(MemoryForecastError, match=r"KernelRidge on 30 rows needs .*; fit on fewer"):
-        sigmoid.fit(rows, rows[:, 0])
-    mc.KernelRidge(RBF).fit(rows, rows[:, 0])
-    monkeypatch.setattr(memory, "available", lambda: int(matrices * size) + 1)
-    try:
-        sigmoid.fit(rows, rows[:, 0])
-    except mc.exceptions.ValidityError:
-        assert psd == "raise"
-
-
-def test_the_forecast_of_a_repair_is_not_exceeded() -> None:
-    import tracemalloc
-
-    from mercer.validity import required
-
-    n = 600
-    A = RNG.normal(size=(n, n))
-    for K, copies, act in (
-        (A + A.T, required._CHECK_COPIES, mc.validity.check),
-        (-A @ A.T, required._REPAIR_COPIES, mc.validity.repair),
-    ):
-        tracemalloc.start()
-        act(K)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak <= copies * 8 * n * n
-
-
 # Warnings and symmetry ------------------------------------------------------------------------
 
 
@@ -756,3 +604,19 @@ def test_asymmetry_against_the_whole_matrix() -> None:
     assert found.size == gap.max() == gap[found.row, found.column]
     assert asymmetry(np.empty((0, 0))).size == 0.0
     assert asymmetry(K + K.T).size == 0.0
+
+
+def test_errors_are_the_builtin_ones_too() -> None:
+    assert issubclass(DataError, ValueError)
+    assert issubclass(ParameterError, ValueError)
+    assert issubclass(DataTypeError, TypeError)
+    assert issubclass(MemoryForecastError, MemoryError)
+
+
+def test_complaints_about_data_become_errors_of_their_owner() -> None:
+    words = r"^Model: no numbers\. Pass some\.$"
+    with pytest.raises(DataError, match=words) as caught, as_data_errors("Model", "Pass some."):
+        raise ValueError("no numbers")
+    assert isinstance(caught.value.__cause__, ValueError)
+    with pytest.raises(ParameterError, match=r"^mine$"), as_data_errors("Model"):
+        raise ParameterError("mine")

@@ -1,4 +1,4 @@
-"""Sparse rows give what dense ones give, and are never made dense."""
+"""Kernels of rows of numbers: sparse rows give what dense ones give, and are never made dense."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 import mercer as mc
-from mercer.exceptions import DataError, DataTypeError, NotDifferentiableError
+from mercer.exceptions import (
+    DataError,
+    DataTypeError,
+    NotDifferentiableError,
+    NumericalWarning,
+)
 
 RNG = np.random.default_rng(7)
 
@@ -169,3 +174,24 @@ def test_a_model_of_sparse_rows_predicts_dense_ones(kernel: mc.Kernel) -> None:
     assert_allclose(fitted.predict(sp.csr_array(FAR)), dense, rtol=1e-8)
     turned = mc.KernelRidge(kernel).fit(OFF, y)
     assert_allclose(turned.predict(sp.csr_array(FAR)), dense, rtol=1e-8)
+
+
+def test_a_kernel_needs_its_method() -> None:
+    class Nothing(mc.Stationary):
+        """No profile."""
+
+    with pytest.raises(TypeError, match="profile"):
+        Nothing()
+
+
+def test_sparse_distances_in_float32_keep_their_digits() -> None:
+    counts = sp.csr_array(RNG.poisson(0.3, size=(30, 40)).astype(np.float32) * 50)
+    K = mc.RBF(0.7)(counts, counts.copy())
+    assert K.dtype == np.float32
+    assert_allclose(K, mc.RBF(0.7)(counts.toarray()), atol=1e-6)
+
+
+def test_sparse_rows_far_from_the_origin_are_warned_of() -> None:
+    X = sp.csr_array([[1e6], [1e6 + 1e-3]])
+    with pytest.warns(NumericalWarning, match="keep less than six digits"):
+        mc.RBF(1e-3)(X)

@@ -1,0 +1,61 @@
+"""Checks of parameters that are numbers, counts, flags or choices."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mercer.estimator import checks
+from mercer.exceptions import ParameterError
+
+
+@pytest.mark.parametrize(
+    ("value", "number", "finite", "count"),
+    [
+        (2, True, True, True),
+        (np.int8(2), True, True, True),
+        (2.0, True, True, False),
+        (0, True, True, False),
+        (math.inf, True, False, False),
+        (math.nan, True, False, False),
+        (True, False, False, False),
+        ("2", False, False, False),
+        (2j, False, False, False),
+        (None, False, False, False),
+    ],
+)
+def test_kinds_of_values(value: Any, number: bool, finite: bool, count: bool) -> None:
+    assert checks.is_number(value) is number
+    assert checks.is_finite(value) is finite
+    assert checks.is_count(value) is count
+
+
+def test_bounds_are_open_or_closed() -> None:
+    assert checks.require_number("Model", "tol", np.float64(0.5)) == 0.5
+    assert checks.require_number("Model", "tol", 0, closed=True) == 0.0
+    assert checks.require_number("Model", "C", math.inf, high=math.inf) == math.inf
+    for value, options, rule in (
+        (0.0, {}, "a finite number > 0;"),
+        (math.inf, {}, "a finite number > 0;"),
+        (math.nan, {"closed": True}, "a finite number >= 0;"),
+        (1.5, {"high": 1.0}, "a finite number > 0 and <= 1;"),
+    ):
+        with pytest.raises(ParameterError, match=rf"^Model: tol = {value} is not {rule} pass"):
+            checks.require_number("Model", "tol", value, **options)
+
+
+def test_counts_flags_and_choices() -> None:
+    assert checks.require_count("Model", "n", np.int64(3)) == 3
+    with pytest.raises(ParameterError, match=r"Model: n = 1 is not a whole number >= 2; pass"):
+        checks.require_count("Model", "n", 1, least=2)
+    checks.require_flags(SimpleNamespace(a=True, b=np.False_), "a", "b")
+    with pytest.raises(ParameterError, match=r"SimpleNamespace: b = 'no' is neither True nor"):
+        checks.require_flags(SimpleNamespace(a=True, b="no"), "a", "b")
+    checks.require_choice("Model", "psd", "clip", ("raise", "clip"))
+    for value, options in (("flip", ("raise", "clip")), (1, (True, False))):
+        with pytest.raises(ParameterError, match=rf"psd = {value!r} is unknown; pass one of"):
+            checks.require_choice("Model", "psd", value, options)

@@ -1,0 +1,104 @@
+"""Containers of rows: which are taken, and how the others are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import mercer as mc
+from mercer.exceptions import (
+    DataError,
+    DataTypeError,
+    MercerError,
+)
+
+
+def test_mappings_and_sets_are_not_rows() -> None:
+    for data in ({"a": [1.0]}, {1.0, 2.0}):
+        with pytest.raises(DataTypeError, match="not a collection of rows"):
+            mc.RBF()(data)
+
+
+RNG = np.random.default_rng(4)
+
+X, Z = RNG.normal(size=(12, 4)), RNG.normal(size=(7, 4))
+
+
+def test_lists_integers_and_series_are_data() -> None:
+    rows = [[0, 1], [2, 3]]
+    wanted = mc.RBF()(np.array(rows, dtype=float))
+    for data in (rows, np.array(rows), np.array(rows, dtype=object), np.array(rows, np.float16)):
+        assert_allclose(mc.RBF()(data), wanted, rtol=1e-6)
+    for dtype in (">f8", np.longdouble, "<f8", ">i4"):
+        assert_array_equal(mc.RBF()(np.array(rows, dtype)), wanted)
+    assert mc.RBF()(X.astype(np.longdouble)).dtype == np.float64
+    assert_array_equal(mc.Spectrum(2)(pd.Series(["ab", "abab"])), [[1, 2], [2, 5]])
+    assert_array_equal(mc.Spectrum(2)(pl.Series(["ab", "abab"])), [[1, 2], [2, 5]])
+
+
+def test_float32_stays_float32_and_mixtures_are_float64() -> None:
+    single = X.astype(np.float32)
+    for kernel in (mc.RBF(), mc.Linear() ** 2, mc.Laplacian() * mc.Matern(nu=1.3), mc.Cosine()):
+        assert kernel(single).dtype == np.float32
+        assert kernel.diag(single).dtype == np.float32
+        assert kernel.gram(single).dtype == np.float32
+        assert (kernel.gram(single) @ np.ones(12, np.float32)).dtype == np.float32
+        assert kernel(X).dtype == np.float64
+        assert kernel(single, Z).dtype == np.float64
+
+
+RBF = mc.RBF()
+
+
+def test_a_memoryview_is_an_array() -> None:
+    assert_allclose(RBF(memoryview(X)), RBF(X))
+
+
+TABLE = np.random.default_rng(8).normal(size=(6, 2))
+
+
+def with_value(value: float) -> np.ndarray:
+    bad = TABLE.copy()
+    bad[3, 1] = value
+    return bad
+
+
+REFUSED_ROWS: list[tuple[Any, type[MercerError], str]] = [
+    (
+        lambda: mc.RBF()(with_value(np.nan)),
+        DataError,
+        r"NaN .*row 3, column 1.* RBF .*Impute or drop",
+    ),
+    (lambda: mc.RBF()(with_value(np.inf)), DataError, r"infinity .*row 3, column 1.* RBF .*Impute"),
+    (lambda: mc.RBF()(TABLE, with_value(-np.inf)), DataError, r"infinity .*RBF"),
+    (lambda: mc.Linear().diag(with_value(np.nan)), DataError, r"NaN .*Linear"),
+    (lambda: mc.RBF().gram(with_value(np.nan)), DataError, r"NaN .*RBF"),
+    (lambda: mc.RBF()([[1.0, 2.0], [3.0]]), DataError, r"RBF .*different lengths \(from 1 to 2\)"),
+    (lambda: mc.RBF()(TABLE[:, 0]), DataError, r"RBF .*expected 2D array, got 1D.*reshape"),
+    (lambda: mc.RBF()(TABLE[:0]), DataError, r"0 sample.*RBF"),
+    (lambda: mc.RBF()(TABLE[:, :0]), DataError, r"0 feature.*RBF"),
+    (lambda: mc.RBF()(TABLE, TABLE[:, :1]), DataError, r"2 .*columns.*1"),
+    (lambda: mc.RBF()(TABLE * 1j), DataTypeError, r"Complex data not supported by RBF"),
+    (lambda: mc.RBF()(["abc", "d"]), DataTypeError, r"RBF .*list of str.*Spectrum"),
+    (lambda: mc.RBF()([["a", "b"]]), DataTypeError, r"RBF .*Categorical\(\)"),
+    (lambda: mc.RBF()(np.ma.masked_less(TABLE, 0.0)), DataError, r"masked values.*fill or drop"),
+    (lambda: mc.RBF()(None), DataTypeError, r"NoneType is not a collection of rows; pass"),
+    (lambda: mc.RBF()("abc"), DataTypeError, r"single string"),
+    (lambda: mc.Spectrum(2)(TABLE), DataTypeError, r"Spectrum: row 0 .*not a string; pass a list"),
+    (lambda: mc.Chi2()(TABLE), DataError, r"Negative values .*Chi2 .*got -.*shift or clip"),
+]
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "words"), REFUSED_ROWS, ids=[words for *_, words in REFUSED_ROWS]
+)
+def test_rows_that_are_refused_are_explained(
+    act: Any, error: type[MercerError], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        act()

@@ -1,0 +1,73 @@
+"""The spectrum kernel against its loop, alone and beside numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import GridSearchCV
+
+import mercer as mc
+import references as ref
+from mercer.exceptions import DataTypeError
+
+RNG = np.random.default_rng(4)
+
+
+SEQUENCES = ["ACGTACGT", "ACGT", "TTTACG", "AC", "", "GTACGTTT", "CGTACG", "AAAA", "ACGTT", "TTTT"]
+
+PH, TEMPERATURE = RNG.normal(size=10), RNG.normal(size=10)
+
+
+def test_strings_compose_with_numbers(make: Any) -> None:
+    frame = make({"sequence": SEQUENCES, "ph": PH, "temperature": TEMPERATURE})
+    kernel = mc.Spectrum(3).on("sequence") * mc.RBF().on("ph", "temperature")
+    numbers = np.column_stack([PH, TEMPERATURE])
+    wanted = ref.matrix(ref.spectrum, SEQUENCES, k=3) * ref.matrix(ref.rbf, numbers)
+    assert_allclose(kernel(frame), wanted, rtol=1e-13)
+    assert_allclose(kernel.diag(frame), np.diag(wanted), rtol=1e-13)
+    normal = kernel.normalized()(frame)
+    assert_allclose(np.diag(normal), [float(len(s) >= 3) for s in SEQUENCES], rtol=1e-13)
+    assert_allclose(kernel.gram(frame) @ np.ones(10), wanted.sum(axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_strings_beside_numbers_fit_and_search(make: Any) -> None:
+    frame = make({"sequence": SEQUENCES, "ph": PH, "temperature": TEMPERATURE})
+    kernel = mc.Spectrum(2).on("sequence") * mc.RBF(1.0).on("ph", "temperature")
+    y = PH + np.array([s.count("AC") for s in SEQUENCES])
+    grid = {"kernel__rbf__length_scale": [0.05, 1.0], "kernel__spectrum__k": [1, 2]}
+    search = GridSearchCV(mc.KernelRidge(kernel, alpha=0.1), grid, cv=2).fit(frame, y)
+    assert len(set(search.cv_results_["mean_test_score"])) == 4
+    assert search.predict(frame).shape == (10,)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_spectrum_equals_its_loop(k: int) -> None:
+    others = ["GATTACA", "", "ÄÖ€𝄞ÄÖ"]
+    kernel = mc.Spectrum(k)
+    assert_array_equal(kernel(SEQUENCES), ref.matrix(ref.spectrum, SEQUENCES, k=k))
+    assert_array_equal(kernel(SEQUENCES, others), ref.matrix(ref.spectrum, SEQUENCES, others, k=k))
+    assert_array_equal(kernel(others, SEQUENCES), ref.matrix(ref.spectrum, others, SEQUENCES, k=k))
+
+
+def test_spectrum_of_unknown_words_counts_in_the_diagonal_only() -> None:
+    """A test string with substrings that training never showed still has its own length."""
+    kernel = mc.Spectrum(2).normalized()
+    K = kernel(["abxy"], ["abab", "ab"])
+    assert_allclose(K, [[2 / np.sqrt(3 * 5), 1 / np.sqrt(3)]], rtol=1e-14)
+
+
+def test_spectrum_refuses_what_is_not_text() -> None:
+    with pytest.raises(DataTypeError, match=r"Spectrum: row 1 is a int, not a string; pass a list"):
+        mc.Spectrum(2)(["ab", 3])
+    with pytest.raises(DataTypeError, match="single string"):
+        mc.Spectrum(2)("abc")
+
+
+def test_any_string_has_a_spectrum() -> None:
+    assert mc.Spectrum(1)(["a\ud800", "\ud800"]).tolist() == [[2.0, 1.0], [1.0, 1.0]]

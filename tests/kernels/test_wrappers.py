@@ -1,0 +1,75 @@
+"""Operations on one kernel: functions of it, and functions of its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import mercer as mc
+from mercer import validity
+from mercer.exceptions import DataError
+
+RNG = np.random.default_rng(10)
+
+PLANE = RNG.normal(size=(25, 2))
+
+
+def test_the_exponential_of_an_unbounded_kernel_is_a_kernel() -> None:
+    kernel = mc.Linear().exp()
+    assert kernel.is_psd
+    assert validity.check(kernel, 2 * PLANE).valid is True
+
+
+def test_feature_names_are_those_of_the_data() -> None:
+    X = RNG.normal(size=(4, 3))
+    assert mc.Linear().on(2).feature_names(X) == ["x2"]
+    assert mc.Polynomial(2, offset=0.0).on(0, 2).feature_names(X) == ["x0^2", "x0*x2", "x2^2"]
+
+
+def test_functions_cannot_write_into_the_data() -> None:
+    def scribble(X: Any) -> Any:
+        X[:] = 0.0
+        return X
+
+    X = np.ones((3, 1))
+    with pytest.raises(ValueError, match="read-only"):
+        mc.Linear().warp(scribble)(X)
+    assert (X == 1).all()
+
+
+X, Z = RNG.normal(size=(12, 3)), RNG.normal(size=(7, 3))
+
+A, B, C = mc.RBF(0.7), mc.Linear(), mc.Periodic(1.3)
+
+KA, KB, KC = A(X, Z), B(X, Z), C(X, Z)
+
+
+def test_normalized_is_the_cosine_in_feature_space() -> None:
+    kernel = (mc.Polynomial(2) * A).normalized()
+    K = (mc.Polynomial(2) * A)(X)
+    assert_allclose(kernel(X), K / np.sqrt(np.outer(np.diag(K), np.diag(K))), rtol=1e-13)
+    assert_allclose(kernel.diag(X), 1.0, rtol=1e-14)
+    with_zero = np.vstack([X, np.zeros(3)])
+    K = mc.Linear().normalized()(with_zero)
+    assert (K[-1] == 0).all()
+    assert np.isfinite(K).all()
+
+
+def test_scaled_by_and_warp_call_the_function_on_all_rows() -> None:
+    f = lambda rows: 1 + rows[:, 0] ** 2  # noqa: E731
+    assert_allclose(A.scaled_by(f)(X, Z), f(X)[:, None] * A(X, Z) * f(Z), rtol=1e-13)
+    g = lambda rows: np.column_stack([rows[:, 0] * rows[:, 1], np.sin(rows[:, 2])])  # noqa: E731
+    assert_allclose(A.warp(g)(X, Z), A(g(X), g(Z)), rtol=1e-13)
+    assert_allclose(A.warp(g).on(2, 1, 0)(X, Z), A(g(X[:, ::-1]), g(Z[:, ::-1])), rtol=1e-13)
+    with pytest.raises(DataError, match=r"scaled_by: .* returned 2 numbers for 12 rows; it must"):
+        A.scaled_by(lambda rows: np.ones(2))(X)
+    with pytest.raises(DataError, match=r"warp: .* returned 2 rows for 12; it must"):
+        A.warp(lambda rows: rows[:2])(X)
+
+
+def test_normalising_twice_is_normalising_once() -> None:
+    once = mc.Linear().normalized()
+    assert once.normalized() is once
