@@ -220,3 +220,30 @@ def test_falkon_after_another_solver() -> None:
     stopped.set_params(solver=S.Falkon(50, random_state=0)).fit(X, Y)
     cold = mc.KernelRidge(KERNEL, 1e-2, solver=S.Falkon(50, random_state=0)).fit(X, Y)
     assert_array_equal(stopped.dual_coef_, cold.dual_coef_)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("preconditioner", ["rpcholesky", "pivoted", "nystrom"])
+def test_preconditioners_change_iterations_alone(preconditioner: str, dtype: Any) -> None:
+    X = RNG.normal(size=(400, 2)).astype(dtype)
+    y = np.sin(X).sum(axis=1)
+    weights = RNG.uniform(0.5, 2.0, size=400)
+    alpha, tolerance = (1e-3, 1e-6) if dtype == np.float64 else (0.1, 1e-3)
+    solvers = [
+        mc.solvers.ConjugateGradient(how, rank=60, tol=1e-9, random_state=0)
+        for how in (preconditioner, None)
+    ]
+    fast, slow = (
+        mc.KernelRidge(mc.RBF(1.0), alpha, solver=solver).fit(X, y, weights) for solver in solvers
+    )
+    exact = mc.KernelRidge(mc.RBF(1.0), alpha).fit(X, y, weights)
+    assert_allclose(fast.predict(X), exact.predict(X), atol=tolerance)
+    assert fast.converged_
+    assert fast.n_iter_ < slow.n_iter_ / 2
+    assert fast.preconditioner_error_ < 1e-3
+
+
+def test_an_unknown_preconditioner_is_refused() -> None:
+    solver = mc.solvers.ConjugateGradient("jacobi")
+    with pytest.raises(ParameterError, match="'nystrom' or None"):
+        mc.KernelRidge(solver=solver).fit([[0.0], [1.0]], [0.0, 1.0])

@@ -1,4 +1,4 @@
-"""Landmarks among the rows of a matrix that is given as X, against the same kernel on vectors."""
+"""Landmark solvers: on a matrix that is given as X, against the same kernel on vectors."""
 
 from __future__ import annotations
 
