@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from numpy.typing import NDArray
 
 import mercer as mc
-from mercer.exceptions import DataError
+from mercer.exceptions import (
+    DataError,
+    ParameterError,
+)
 from mercer.rows.rows import RowBlock
+from solver_data import BOTH, MATERN, TARGET, TRAIN, N, W, Z
 
 S = mc.solvers
 RNG = np.random.default_rng(0)
@@ -33,48 +39,6 @@ def test_single_precision_in_single_precision_out(alpha: Any, y: Any) -> None:
         assert found.dtype == np.float32
         assert_allclose(found, ridge.fit(X, y).predict(X), atol=2e-3)
         assert ridge.path(single, y, [0.1, 1.0]).predict(single).dtype == np.float32
-
-
-def test_rows_are_those_of_the_user() -> None:
-    for solver in (S.NystromSolver(30, random_state=0), S.Falkon(30, random_state=0)):
-        found = mc.KernelRidge(mc.RBF(1.0), 0.1, solver=solver).fit(X, Y)
-        np.testing.assert_array_equal(X[found.rows_], found.points_.data)
-        terms = found.contributions(X[:4])
-        for row in range(4):
-            np.testing.assert_array_equal(X[terms.rows[row]], terms.points(row))
-    blocks = mc.Blocks([(X[:90], Y[:90]), (X[90:], Y[90:])])
-    found = mc.KernelRidge(mc.RBF(1.0), 0.1, solver=S.NystromSolver(30, random_state=0)).fit(blocks)
-    np.testing.assert_array_equal(X[found.rows_], found.points_.data)
-    # Points that are given are no rows of X, and all rows need no numbers.
-    given = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(landmarks=X[:3] + 1)).fit(X, Y)
-    assert not hasattr(given, "rows_")
-    assert not hasattr(given.set_params(solver=S.Cholesky()).fit(X, Y), "rows_")
-
-
-def test_every_solver_is_in_the_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = mc.forecast(mc.KernelRidge(mc.RBF(1.0)), X)
-    names = {type(cost.solver).__name__ for cost in table.costs}
-    assert names == {
-        "Cholesky",
-        "ConjugateGradient",
-        "Falkon",
-        "NystromSolver",
-        "Primal",
-        "RandomFeatures",
-        "Spectral",
-    }
-    assert "  Primal                          -           -  no finite features" in str(table)
-    assert str(table).count("*") == 2
-    assert "no random frequencies" in str(mc.forecast(mc.KernelRidge(mc.Linear()), X))
-    # Strings: as many features as occur in all of them, not in the first.
-    words = ["".join(RNG.choice(list("abcdefgh"), size=8)) for _ in range(40)]
-    table = mc.forecast(mc.KernelRidge(mc.Spectrum(3)), words)
-    assert type(table.chosen).__name__ == "Cholesky"
-    monkeypatch.setattr("mercer.memory.available", lambda: 1000)
-    hinge = mc.forecast(mc.KernelMachineClassifier(loss="hinge"), X, Y > 0)
-    assert not hinge.is_possible
-    assert "*" not in str(hinge)
-    assert "none: the loss has kinks, and the whole matrix does not fit" in str(hinge)
 
 
 @pytest.mark.parametrize("kernel", [mc.Linear(), mc.Polynomial(2)], ids=["linear", "polynomial"])
@@ -194,3 +158,67 @@ def test_features_beyond_double_precision_are_refused() -> None:
                 sketched(alpha).fit(large, Y, weights)
         with pytest.raises(DataError, match=messages[1.0]):
             sketched(1.0).path(large, Y, [0.1, 1.0], weights)
+
+
+Array = NDArray[np.floating[Any]]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rows"),
+    [
+        (mc.Linear(), TRAIN),
+        (2.0 * mc.Polynomial(2) + mc.Linear(), TRAIN),
+        (mc.Spectrum(2), ["abab", "abc", "ccab", "bbbb", "cabc", "aabb"] * 3),
+        (mc.Linear().on("a"), pd.DataFrame({"a": TRAIN[:, 0], "b": TRAIN[:, 1]})),
+    ],
+    ids=["linear", "polynomial", "strings", "column"],
+)
+def test_features_give_the_same_as_the_dual(kernel: mc.Kernel, rows: Any) -> None:
+    y = TARGET[: len(rows)]
+    primal = mc.KernelRidge(kernel, 0.5, solver=S.Primal()).fit(rows, y)
+    dual = mc.KernelRidge(kernel, 0.5, solver=S.Cholesky()).fit(rows, y)
+    fresh = rows[::-1][:5]
+    assert_allclose(primal.predict(fresh), dual.predict(fresh), rtol=1e-10)
+    assert_allclose(primal.dual_coef_, dual.dual_coef_, rtol=1e-8, atol=1e-10)
+    assert_allclose(primal.intercept_, dual.intercept_, rtol=1e-10)
+    assert primal.effective_dof_ == pytest.approx(dual.effective_dof_)
+
+
+@pytest.mark.parametrize("alpha", [0.3, "gcv"])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_random_features(alpha: Any, weights: Array | None, fit_intercept: bool) -> None:
+    fourier = mc.RandomFourier(MATERN, n_components=40, random_state=0)
+    model = mc.KernelRidge(MATERN, alpha, fit_intercept, solver=S.RandomFeatures(fourier))
+    model.fit(TRAIN, BOTH, weights)
+    w = np.ones(N) if weights is None else weights
+    phi = model.feature_map_.transform(TRAIN)
+    design = np.column_stack([phi, np.ones(N)]) if fit_intercept else phi
+    penalty = model.alpha_ * np.eye(design.shape[1])
+    if fit_intercept:
+        penalty[-1, -1] = 0
+    squares = design.T @ (w[:, None] * design) + penalty
+    wanted = np.linalg.solve(squares, design.T @ (w[:, None] * BOTH))
+    fresh = model.feature_map_.transform(Z)
+    fresh = np.column_stack([fresh, np.ones(len(Z))]) if fit_intercept else fresh
+    assert_allclose(model.predict(Z), fresh @ wanted, rtol=1e-7)
+    if alpha == "gcv":
+        return
+    # The representer theorem: the same function over the rows.
+    over_rows = model.feature_map_.transform(Z) @ phi.T @ model.dual_coef_ + model.intercept_
+    assert_allclose(over_rows, model.predict(Z), rtol=1e-6)
+
+
+def test_strings_that_were_not_seen() -> None:
+    rows = ["abab", "abc", "ccab", "bbbb", "cabc"]
+    models = [
+        mc.KernelRidge(mc.Spectrum(2), 0.5, solver=solver).fit(rows, TARGET[:5])
+        for solver in (S.Primal(), S.Cholesky())
+    ]
+    first, second = (model.predict(["xyz", "abxy"]) for model in models)
+    assert_allclose(first, second, rtol=1e-10)
+
+
+def test_no_penalty_in_feature_space() -> None:
+    with pytest.raises(ParameterError, match="alpha = 0 determines no coefficients"):
+        mc.KernelRidge(mc.Linear(), 0.0, solver=S.Primal()).fit(TRAIN, TARGET)
