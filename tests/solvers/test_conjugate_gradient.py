@@ -1,4 +1,4 @@
-"""Conjugate gradients: iterations that go on, searches, and preconditioners."""
+"""Conjugate gradients and Falkon: iterations that go on, searches, and preconditioners."""
 
 from __future__ import annotations
 
@@ -278,3 +278,75 @@ def test_limits_of_iterations_are_checked(solver: Any, match: str) -> None:
     X = np.random.default_rng(0).normal(size=(30, 2))
     with pytest.raises(ParameterError, match=match):
         mc.KernelRidge(mc.RBF(), 0.1, solver=solver).fit(X, X[:, 0])
+
+
+MANY = RNG.normal(size=(900, 3))
+MANY_Y = np.column_stack([np.sin(4 * MANY[:, 0]), MANY[:, 1] * MANY[:, 2]])
+MASS = RNG.uniform(0.5, 2.0, size=900)
+NARROW = mc.RBF(0.5)
+
+
+def over_landmarks(max_iter: int, **settings: Any) -> mc.KernelRidge:
+    settings = {"n_landmarks": 60, "tol": 1e-8, "max_iter": max_iter} | settings
+    return mc.KernelRidge(NARROW, 1e-4, solver=S.Falkon(**settings), warm_start=True)
+
+
+def cut_short(estimator: mc.KernelRidge) -> mc.KernelRidge:
+    with pytest.warns(NumericalWarning, match="stopped after"):
+        return estimator.fit(MANY, MANY_Y, MASS)
+
+
+@pytest.mark.parametrize("random_state", [None, 0, np.random.RandomState(0)])
+def test_landmarks_are_kept_and_iterations_go_on(random_state: Any) -> None:
+    stopped = cut_short(over_landmarks(2, random_state=random_state))
+    rows, first = stopped.rows_, stopped.residual_
+    cut_short(stopped)
+    assert stopped.n_iter_ == 4
+    assert stopped.residual_ < first / 2
+    assert_array_equal(stopped.rows_, rows)
+    stopped = pickle.loads(pickle.dumps(stopped))
+    stopped.set_params(solver__max_iter=1000).fit(MANY, MANY_Y, MASS)
+    assert stopped.converged_
+    assert_array_equal(stopped.rows_, rows)
+    # The minimum, from weighted normal equations that are written out.
+    C, M = NARROW(MANY, MANY[rows]), NARROW(MANY[rows])
+    means, middle = MASS @ C / MASS.sum(), MASS @ MANY_Y / MASS.sum()
+    root = np.sqrt(MASS)[:, None]
+    A = root * (C - means)
+    coef = np.linalg.solve(A.T @ A + 1e-4 * M, A.T @ (root * (MANY_Y - middle)))
+    assert_allclose(stopped.predict(MANY), middle + (C - means) @ coef, atol=1e-5)
+
+
+def test_it_takes_as_many_iterations_in_two_fits() -> None:
+    whole = over_landmarks(1000, random_state=0).fit(MANY, MANY_Y, MASS)
+    stopped = cut_short(over_landmarks(4, random_state=0))
+    stopped.set_params(solver__max_iter=1000).fit(MANY, MANY_Y, MASS)
+    assert abs(stopped.n_iter_ - whole.n_iter_) <= 1  # residuals are kept apart for each fit
+    assert_allclose(stopped.predict(X), whole.predict(X), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"solver__n_landmarks": 50},
+        {"alpha": 1e-2},
+        {"kernel": mc.RBF(0.8)},
+        {"solver__random_state": 1},
+    ],
+)
+def test_other_landmarks_alphas_and_kernels_begin_anew(change: dict[str, Any]) -> None:
+    stopped = cut_short(over_landmarks(2, random_state=0))
+    stopped.set_params(solver__max_iter=1000, **change).fit(MANY, MANY_Y, MASS)
+    anew = clone(stopped).set_params(warm_start=False).fit(MANY, MANY_Y, MASS)
+    assert_array_equal(stopped.rows_, anew.rows_)
+    assert_allclose(stopped.predict(X), anew.predict(X), atol=1e-5)
+
+
+def test_other_data_are_fitted_by_falkon_as_well() -> None:
+    stopped = cut_short(over_landmarks(2, random_state=0))
+    stopped.set_params(solver__max_iter=1000)
+    for rows, y in ((MANY[:600], MANY_Y[:600, 0]), (MANY[::-1], 1e20 * MANY_Y)):
+        stopped.fit(rows, y)
+        anew = clone(stopped).fit(rows, y)
+        size = np.abs(y).max()
+        assert_allclose(stopped.predict(X) / size, anew.predict(X) / size, atol=1e-5)
