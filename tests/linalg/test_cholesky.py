@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
 from mercer.exceptions import ValidityError
+from mercer.linalg import cholesky
 from mercer.linalg.cholesky import factorise
 from mercer.linalg.symmetric import mirror
 from mercer.solvers.likelihood.gaussian import Gaussian, Precision
+from ridge_problems import gaussian
 
 Array = NDArray[np.floating[Any]]
 
@@ -102,3 +104,16 @@ def test_the_likelihood_is_scipys_and_slopes_are_finite_differences() -> None:
             (ends[1] - ends[0]) / (2 * step), rel=1e-5
         )
         np.testing.assert_array_equal(slope, slope.T)
+
+
+@pytest.mark.parametrize("n", [3, 700])
+def test_the_check_leaves_the_matrix_as_it_was(n: int) -> None:
+    K = gaussian(n)
+    for matrix, expected in ((K, True), (K - 0.5 * np.eye(n), False)):
+        before = matrix.copy()
+        assert cholesky.is_positive_definite(matrix, 1e-9) is expected
+        np.testing.assert_array_equal(matrix, before)
+    skewed = K + np.triu(K, 1)
+    before = skewed.copy()
+    assert not cholesky.is_positive_definite(skewed, 1e-9)
+    np.testing.assert_array_equal(skewed, before)

@@ -212,3 +212,18 @@ def test_a_limit_and_a_stall_are_told_apart() -> None:
     )
     assert ended.stalled
     assert "max_iter" not in conjugate_gradient.convergence_warning(ended, "max_iter")
+
+
+@pytest.mark.parametrize("outside", [1e-2, 1e-5])
+def test_a_right_side_outside_the_range_leaves_a_residual_of_that_part(outside: float) -> None:
+    # Only the first 20 directions are in the range: residuals fall to what is outside, then grow.
+    values = 10.0 ** np.linspace(0, -2, 20)
+    singular = (TURN[:, :20] * values) @ TURN[:, :20].T
+    right = singular @ RNG.normal(size=(N, 1))
+    right /= np.linalg.norm(right)
+    right = right + outside * TURN[:, 20:21]
+    found = conjugate_gradient.solve(lambda V: singular @ V, right, 0.0, tol=1e-12, max_iter=500)
+    assert not found.converged
+    left = np.linalg.norm(right - singular @ found.solution, axis=0) / np.linalg.norm(right)
+    assert_allclose(found.residuals, left, rtol=1e-6)
+    assert 0.9 * outside < found.residuals[0] < 3 * outside

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import mercer as mc
-from mercer.exceptions import ParameterError, ValidityError
+from mercer.exceptions import ValidityError
 from mercer.linalg.low_rank import LowRankInverse, nystrom_sketch
 
 RNG = np.random.default_rng(0)
@@ -61,30 +60,3 @@ def test_a_zero_matrix_and_an_indefinite_one() -> None:
     A = matrix(np.array([1.0, -1.0]))
     with pytest.raises(ValidityError, match="not positive semi-definite"):
         nystrom_sketch(lambda V: A @ V, A.diagonal(), 20, rng=np.random.RandomState(0))
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("preconditioner", ["rpcholesky", "pivoted", "nystrom"])
-def test_preconditioners_change_iterations_alone(preconditioner: str, dtype: Any) -> None:
-    X = RNG.normal(size=(400, 2)).astype(dtype)
-    y = np.sin(X).sum(axis=1)
-    weights = RNG.uniform(0.5, 2.0, size=400)
-    alpha, tolerance = (1e-3, 1e-6) if dtype == np.float64 else (0.1, 1e-3)
-    solvers = [
-        mc.solvers.ConjugateGradient(how, rank=60, tol=1e-9, random_state=0)
-        for how in (preconditioner, None)
-    ]
-    fast, slow = (
-        mc.KernelRidge(mc.RBF(1.0), alpha, solver=solver).fit(X, y, weights) for solver in solvers
-    )
-    exact = mc.KernelRidge(mc.RBF(1.0), alpha).fit(X, y, weights)
-    assert_allclose(fast.predict(X), exact.predict(X), atol=tolerance)
-    assert fast.converged_
-    assert fast.n_iter_ < slow.n_iter_ / 2
-    assert fast.preconditioner_error_ < 1e-3
-
-
-def test_an_unknown_preconditioner_is_refused() -> None:
-    solver = mc.solvers.ConjugateGradient("jacobi")
-    with pytest.raises(ParameterError, match="'nystrom' or None"):
-        mc.KernelRidge(solver=solver).fit([[0.0], [1.0]], [0.0, 1.0])

@@ -14,14 +14,11 @@ from scipy.stats import chisquare
 
 from mercer.exceptions import ParameterError, ValidityError
 from mercer.linalg.pivoted_cholesky import LowRank, nystrom, pivoted_cholesky
-from mercer.linalg.whitening import whiten
 
 Array = NDArray[np.floating[Any]]
-
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3))
 K = np.exp(-cdist(X, X, "sqeuclidean") / 4)
-
 # The chance that a right distribution fails a test of it. Seeds are fixed, so a pass stays one.
 FALSE_ALARM = 1e-4
 
@@ -208,16 +205,3 @@ def test_given_pivots_with_duplicates() -> None:
     assert found.trace_error == pytest.approx(residual.trace() / K.trace())
     everything = nystrom(lambda cols: K[:, cols], K.diagonal(), np.arange(200))
     np.testing.assert_allclose(everything.factor @ everything.factor.T, K, atol=1e-10)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_whitening_drops_what_is_null(dtype: Any) -> None:
-    low = (X @ X.T).astype(dtype)
-    found = whiten(low)
-    assert found.rank == 3
-    features = found.apply(low[:, found.kept].copy())
-    assert features.dtype == dtype
-    np.testing.assert_allclose(
-        features @ features.T, low, atol=1e-4 if dtype == np.float32 else 1e-12
-    )
-    assert whiten(np.zeros((4, 4), dtype)).rank == 0

@@ -6,12 +6,9 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from mercer.program.expression import DIFFERENCE, SEED, X, Z, parameter
-from mercer.program.reverse import (
-    evaluate_scalars,
-    reverse,
-    reverse_coordinate,
-    scalar_gradient,
-)
+from mercer.program.gradient import scalar_gradient
+from mercer.program.pairs import evaluate_scalars
+from mercer.program.reverse import reverse, reverse_coordinate
 
 
 def test_adjoints_of_a_product() -> None:

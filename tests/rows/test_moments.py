@@ -1,4 +1,4 @@
-"""Ridge on features from sums over rows, against dense formulas."""
+"""Sums over rows of features and targets, against products of whole matrices."""
 
 from __future__ import annotations
 
@@ -9,62 +9,12 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
+from feature_moments import ORIGIN, PHI, M, N, T, W, Y, blocks
 from mercer.rows.moments import Moments
 from mercer.solvers.ridge.features import FeatureRidge
 
 Array = NDArray[np.floating[Any]]
-
 RNG = np.random.default_rng(7)
-N, M, T = 90, 6, 2
-PHI = RNG.normal(size=(N, M)) + 2
-Y = PHI @ RNG.normal(size=(M, T)) + RNG.normal(size=(N, T)) + 50
-W = RNG.uniform(0.2, 2.0, size=N)
-ROOT = RNG.normal(size=(M, M))
-PENALTY = ROOT @ ROOT.T + 0.1 * np.eye(M)
-WHITE = np.linalg.inv(np.linalg.cholesky(PENALTY)).T
-ORIGIN = np.array([40.0, 60.0])
-
-
-def blocks(weights: Array | None, dtype: Any = np.float64) -> Any:
-    for rows in (slice(0, 40), slice(40, 41), slice(41, N)):
-        part = None if weights is None else weights[rows]
-        yield PHI[rows].astype(dtype), Y[rows], part
-
-
-def dense(weights: Array | None, alpha: float, *, fit_intercept: bool) -> tuple[Array, Array]:
-    w = np.ones(N) if weights is None else weights
-    design = np.column_stack([PHI, np.ones(N)]) if fit_intercept else PHI
-    penalty = np.zeros((design.shape[1],) * 2)
-    penalty[:M, :M] = alpha * PENALTY
-    found = np.linalg.solve(design.T @ (w[:, None] * design) + penalty, design.T @ (w[:, None] * Y))
-    return found[:M], found[M] if fit_intercept else np.zeros(T)
-
-
-@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("alpha", [1e-6, 1.0, 100.0])
-def test_coefficients(weights: Array | None, fit_intercept: bool, alpha: float) -> None:
-    sums = Moments.of(blocks(weights), M, ORIGIN if fit_intercept else np.zeros(T))
-    ridge = FeatureRidge.decompose(sums, WHITE, fit_intercept=fit_intercept)
-    c, b = ridge.solve(alpha)
-    wanted, constant = dense(weights, alpha, fit_intercept=fit_intercept)
-    assert_allclose(c, wanted, rtol=1e-8)
-    assert_allclose(b, constant, rtol=1e-9)
-
-
-@pytest.mark.parametrize("fit_intercept", [False, True])
-def test_degrees_of_freedom_and_gcv(fit_intercept: bool) -> None:
-    sums = Moments.of(blocks(None), M, ORIGIN if fit_intercept else np.zeros(T))
-    ridge = FeatureRidge.decompose(sums, WHITE, fit_intercept=fit_intercept)
-    for alpha in (0.1, 10.0):
-        design = np.column_stack([PHI, np.ones(N)]) if fit_intercept else PHI
-        penalty = np.zeros((design.shape[1],) * 2)
-        penalty[:M, :M] = alpha * PENALTY
-        hat = design @ np.linalg.solve(design.T @ design + penalty, design.T)
-        assert ridge.effective_dof(alpha) == pytest.approx(np.trace(hat))
-        residual = Y - hat @ Y
-        wanted = np.mean(residual**2) / (1 - np.trace(hat) / N) ** 2
-        assert_allclose(ridge.gcv(np.array([alpha])), wanted, rtol=1e-8)
 
 
 def test_parts_add_up() -> None:
@@ -116,30 +66,6 @@ def test_single_precision_is_summed_in_double() -> None:
     sums = Moments.of(many, M, ORIGIN)
     assert sums.squares.dtype == np.float64
     assert_allclose(sums.plain().squares, 200 * PHI.T @ PHI, rtol=1e-6)
-
-
-def test_no_penalty_gives_the_least_norm() -> None:
-    twice = np.column_stack([PHI, PHI[:, :1]])
-    sums = Moments.of([(twice.copy(), Y, None)], M + 1, np.zeros(T))
-    c, _ = FeatureRidge.decompose(sums, None, fit_intercept=False).solve(0.0)
-    assert_allclose(c, np.linalg.lstsq(twice, Y, rcond=1e-10)[0], rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
-@pytest.mark.parametrize("fit_intercept", [False, True])
-def test_leaving_rows_out(weights: Array | None, fit_intercept: bool) -> None:
-    w = np.ones(N) if weights is None else weights
-    sums = Moments.of(blocks(weights), M, ORIGIN if fit_intercept else np.zeros(T))
-    ridge = FeatureRidge.decompose(sums, WHITE, fit_intercept=fit_intercept)
-    for alpha in (0.1, 10.0):
-        total = 0.0
-        for i in range(N):
-            without = w.copy()
-            without[i] = 0
-            c, b = dense(without, alpha, fit_intercept=fit_intercept)
-            total += w[i] * float(np.mean((Y[i] - PHI[i] @ c - b) ** 2))
-        found = ridge.loo(blocks(weights), np.array([alpha]))
-        assert_allclose(found, total / w.sum(), rtol=1e-8)
 
 
 @pytest.mark.parametrize(("dtype", "unit"), [(np.float32, 1e30), (np.float64, 1e200)])

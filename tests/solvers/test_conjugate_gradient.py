@@ -1,4 +1,4 @@
-"""Iterations that go on from where they stopped: conjugate gradients, and Falkon."""
+"""Conjugate gradients and Falkon: iterations that go on, searches, and preconditioners."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 import mercer as mc
 from mercer.estimator.iterative import IterativeEstimator
-from mercer.exceptions import NumericalWarning, ParameterError
+from mercer.exceptions import (
+    DataError,
+    NumericalWarning,
+    ParameterError,
+)
+from solver_data import BOTH, MATERN, TARGET, TRAIN, N, W, Z
 
 S = mc.solvers
 RNG = np.random.default_rng(0)
@@ -140,7 +146,138 @@ def test_constant_targets_after_others(constant: float) -> None:
     np.testing.assert_allclose(both.predict(X)[:, 0], fresh.predict(X), atol=1e-5)
 
 
-# Falkon ------------------------------------------------------------------------------------------
+def test_falkon_after_another_solver() -> None:
+    stopped = fitted_short(model(7))
+    stopped.set_params(solver=S.Falkon(50, random_state=0)).fit(X, Y)
+    cold = mc.KernelRidge(KERNEL, 1e-2, solver=S.Falkon(50, random_state=0)).fit(X, Y)
+    assert_array_equal(stopped.dual_coef_, cold.dual_coef_)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("preconditioner", ["rpcholesky", "pivoted", "nystrom"])
+def test_preconditioners_change_iterations_alone(preconditioner: str, dtype: Any) -> None:
+    X = RNG.normal(size=(400, 2)).astype(dtype)
+    y = np.sin(X).sum(axis=1)
+    weights = RNG.uniform(0.5, 2.0, size=400)
+    alpha, tolerance = (1e-3, 1e-6) if dtype == np.float64 else (0.1, 1e-3)
+    solvers = [
+        mc.solvers.ConjugateGradient(how, rank=60, tol=1e-9, random_state=0)
+        for how in (preconditioner, None)
+    ]
+    fast, slow = (
+        mc.KernelRidge(mc.RBF(1.0), alpha, solver=solver).fit(X, y, weights) for solver in solvers
+    )
+    exact = mc.KernelRidge(mc.RBF(1.0), alpha).fit(X, y, weights)
+    assert_allclose(fast.predict(X), exact.predict(X), atol=tolerance)
+    assert fast.converged_
+    assert fast.n_iter_ < slow.n_iter_ / 2
+    assert fast.preconditioner_error_ < 1e-3
+
+
+def test_an_unknown_preconditioner_is_refused() -> None:
+    solver = mc.solvers.ConjugateGradient("jacobi")
+    with pytest.raises(ParameterError, match="'nystrom' or None"):
+        mc.KernelRidge(solver=solver).fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+Array = NDArray[np.floating[Any]]
+
+
+def test_iterations_that_stop_short_are_kept_and_said() -> None:
+    # Of so many rows some landmarks' worth is the sample of the preconditioner, and not all.
+    few = S.Falkon(N // 12, random_state=0, max_iter=2)
+    for solver in (S.ConjugateGradient(None, max_iter=2), few):
+        model = mc.KernelRidge(MATERN, 1e-3, solver=solver)
+        with pytest.warns(NumericalWarning, match="stopped after 2 with a relative residual of"):
+            model.fit(TRAIN, TARGET)
+        assert not model.converged_
+        assert (model.n_iter_, len(model.residual_history_)) == (2, 3)
+        assert model.residual_ > 1e-6
+        assert model.predict(Z).shape == (11,)
+
+
+def test_an_interrupt_keeps_the_last_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stop:
+        def setup(self, estimator: Any, context: Any) -> None: ...
+        def teardown(self, estimator: Any, context: Any) -> None: ...
+        def on_fit_task_begin(self, estimator: Any, context: Any, **kwargs: Any) -> None: ...
+
+        def on_fit_task_end(self, estimator: Any, context: Any, **kwargs: Any) -> bool:
+            if context.task_name == "iteration":
+                raise KeyboardInterrupt
+            return False
+
+    model = mc.KernelRidge(MATERN, 1e-3, solver=S.ConjugateGradient(None))
+    model.set_callbacks(Stop())
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(TRAIN, TARGET)
+    assert not model.converged_
+    assert model.n_iter_ == 1
+    assert model.predict(Z).shape == (11,)
+
+
+@pytest.mark.parametrize("criterion", ["loo", "gcv"])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_conjugate_gradients_choose_as_the_dense_solver_does(
+    criterion: Any, weights: Array | None
+) -> None:
+    settings = {"alphas": [1e-3, 0.1, 10.0], "length_scales": [0.5, 1.5, 8.0]}
+    solver = S.ConjugateGradient(tol=1e-10, random_state=0)
+    dense = mc.KernelRidge(MATERN, criterion, **settings).fit(TRAIN, TARGET, weights)
+    found = mc.KernelRidge(MATERN, criterion, solver=solver, **settings).fit(TRAIN, TARGET, weights)
+    assert (found.alpha_, found.kernel_) == (dense.alpha_, dense.kernel_)
+    assert_allclose(found.predict(Z), dense.predict(Z), rtol=1e-6)
+    if weights is None:
+        assert_allclose(found.search_errors_, dense.search_errors_, rtol=1e-6)
+
+
+def test_a_sample_of_rows_chooses_for_all() -> None:
+    solver = S.ConjugateGradient(tol=1e-10, search_rows=60)  # a new sample with every fit
+    given = {"alphas": [1e-9, 0.1, 1e4], "length_scales": [1.5, 1.5]}
+    model = mc.KernelRidge(MATERN, "loo", solver=solver, **given).fit(TRAIN, BOTH)
+    assert_allclose(*model.search_errors_)  # all candidates see the same sample
+    assert np.isinf(model.search_errors_[:, 0]).all()  # too small for iterations
+    assert model.alpha_ == 0.1
+    assert_allclose(model.predict(Z), mc.KernelRidge(MATERN, 0.1).fit(TRAIN, BOTH).predict(Z))
+    tiny = mc.KernelRidge(MATERN, "loo", alphas=[1e-6], solver=solver).fit(TRAIN, TARGET)
+    assert tiny.alpha_ == 1e-6
+    with pytest.raises(DataError, match="no candidate has a finite loo error"):
+        mc.KernelRidge(MATERN, "loo", solver=solver).fit(TRAIN[:1], TARGET[:1])
+
+
+def test_single_precision_takes_no_more_iterations() -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(1500, 6))
+    targets = np.sin(rows).sum(axis=1)
+    solver = S.ConjugateGradient(tol=1e-4, random_state=0)
+    counts = [
+        mc.KernelRidge(mc.Matern(4.0), 1e-3, solver=solver)
+        .fit(rows.astype(dtype), targets.astype(dtype))
+        .n_iter_
+        for dtype in (np.float64, np.float32)
+    ]
+    assert counts[1] <= counts[0] + 2
+
+
+@pytest.mark.parametrize(
+    ("solver", "match"),
+    [
+        (mc.solvers.ConjugateGradient(tol=-1), "tol = -1"),
+        (mc.solvers.ConjugateGradient(tol=1.0), r"tol = 1.0 .* not between 0 and 1"),
+        (mc.solvers.Falkon(10, tol=1.0), r"tol = 1.0 .* not between 0 and 1"),
+        (mc.solvers.Falkon(10, tol=7), r"tol = 7 .* not between 0 and 1"),
+        (mc.solvers.ConjugateGradient(max_iter=0), "max_iter = 0"),
+        (mc.solvers.ConjugateGradient(rank=0), "rank = 0"),
+        (mc.solvers.ConjugateGradient(search_rows=0), "search_rows = 0"),
+        (mc.solvers.Falkon(10, tol="a"), "tol = 'a'"),
+        (mc.solvers.Falkon(10, max_iter=1.5), "max_iter = 1.5"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_limits_of_iterations_are_checked(solver: Any, match: str) -> None:
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.raises(ParameterError, match=match):
+        mc.KernelRidge(mc.RBF(), 0.1, solver=solver).fit(X, X[:, 0])
 
 
 MANY = RNG.normal(size=(900, 3))
@@ -213,10 +350,3 @@ def test_other_data_are_fitted_by_falkon_as_well() -> None:
         anew = clone(stopped).fit(rows, y)
         size = np.abs(y).max()
         assert_allclose(stopped.predict(X) / size, anew.predict(X) / size, atol=1e-5)
-
-
-def test_falkon_after_another_solver() -> None:
-    stopped = fitted_short(model(7))
-    stopped.set_params(solver=S.Falkon(50, random_state=0)).fit(X, Y)
-    cold = mc.KernelRidge(KERNEL, 1e-2, solver=S.Falkon(50, random_state=0)).fit(X, Y)
-    assert_array_equal(stopped.dual_coef_, cold.dual_coef_)

@@ -1,82 +1,28 @@
-"""Ridge on random features: whose kernel they are of, how near they come, in which precision."""
+"""Ridge on explicit features: where they are taken, their digits, and the searches on them."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
-from scipy.sparse import csr_array
-from sklearn.kernel_approximation import RBFSampler
+from numpy.typing import NDArray
 
 import mercer as mc
-from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
+from mercer.exceptions import (
+    DataError,
+    ParameterError,
+)
 from mercer.rows.rows import RowBlock
+from solver_data import BOTH, MATERN, TARGET, TRAIN, N, W, Z
 
 S = mc.solvers
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 2))
 Y = np.sin(2 * X[:, 0]) + X[:, 1]
 PART = RowBlock(mc.Points(X), Y[:, None])
-
-
-def model(kernel: Any, map_kernel: Any, **settings: Any) -> mc.KernelRidge:
-    fourier = mc.RandomFourier(map_kernel, n_components=300, random_state=0)
-    return mc.KernelRidge(kernel, 0.1, solver=S.RandomFeatures(fourier), **settings)
-
-
-@pytest.mark.parametrize("other", [mc.RBF(0.5), mc.Matern(2.0), 2 * mc.RBF(2.0), mc.RBF("median")])
-def test_a_map_of_another_kernel_is_refused(other: Any) -> None:
-    with pytest.raises(ParameterError, match=r"KernelRidge: the map of RandomFeatures has kernel"):
-        model(mc.RBF(2.0), other).fit(X, Y)
-    with pytest.raises(ParameterError, match="leave the kernel of the map out"):
-        model(mc.RBF(2.0), other).path(X, Y, [0.1, 1.0])
-
-
-def test_a_map_without_a_kernel_takes_the_models() -> None:
-    given = model(mc.Matern(2.0), mc.Matern(2.0)).fit(X, Y)
-    left_out = model(mc.Matern(2.0), None).fit(X, Y)
-    assert left_out.feature_map_.kernel_ == mc.Matern(2.0)
-    assert_allclose(left_out.predict(X), given.predict(X))
-    # The model's kernel is found by heuristics before the map is made.
-    assert model(None, None).fit(X, Y).feature_map_.kernel_ == mc.KernelRidge().fit(X, Y).kernel_
-    with pytest.raises(NoFeatureMapError):
-        model(mc.Linear(), None).fit(X, Y)
-
-
-def test_length_scales_are_searched_with_features_of_each() -> None:
-    found = model(mc.RBF(1.0), None, length_scales=[0.01, 1.0, 100.0]).fit(X, Y)
-    assert found.kernel_ == found.feature_map_.kernel_ == mc.RBF(1.0)
-    assert len(set(found.search_errors_.min(axis=1).tolist())) == 3
-    with pytest.raises(ParameterError, match="leave the kernel of the map out"):
-        model(mc.RBF(1.0), mc.RBF(1.0), length_scales=[0.01, 1.0]).fit(X, Y)
-
-
-def test_the_error_of_the_kernel_is_that_on_pairs_of_rows() -> None:
-    found = model(mc.RBF(1.0), None).fit(X, Y)
-    phi, kernel = found.feature_map_.transform(X), mc.RBF(1.0)(X)
-    expected = np.linalg.norm(phi @ phi.T - kernel) / np.linalg.norm(kernel)
-    assert found.kernel_error_ == pytest.approx(expected, rel=1e-10)  # 200 rows are no sample
-
-
-def test_the_error_falls_as_the_features_grow_in_number() -> None:
-    # Draws are independent, so that the error has mean about c / sqrt(m): ratio 4 from m to 16 m.
-    # With 20 draws at each m, a ratio outside 3 to 5 is 5 standard errors away: below 1e-5.
-    def error(m: int) -> float:
-        maps = [mc.RandomFourier(None, m, method="iid", random_state=s) for s in range(20)]
-        fits = [mc.KernelRidge(mc.RBF(1.0), solver=S.RandomFeatures(f)).fit(X, Y) for f in maps]
-        return float(np.mean([fit.kernel_error_ for fit in fits]))
-
-    assert 3 < error(20) / error(320) < 5
-
-
-def test_a_map_of_another_library_is_judged_by_its_error() -> None:
-    right, wrong = (RBFSampler(gamma=g, n_components=2000, random_state=0) for g in (0.5, 50.0))
-    fits = [mc.KernelRidge(mc.RBF(1.0), solver=S.RandomFeatures(m)) for m in (right, wrong)]
-    assert fits[0].fit(X, Y).kernel_error_ < 0.1
-    assert fits[1].fit(X, Y).kernel_error_ > 0.5
 
 
 @pytest.mark.parametrize("alpha", [0.1, "loo"])
@@ -93,48 +39,6 @@ def test_single_precision_in_single_precision_out(alpha: Any, y: Any) -> None:
         assert found.dtype == np.float32
         assert_allclose(found, ridge.fit(X, y).predict(X), atol=2e-3)
         assert ridge.path(single, y, [0.1, 1.0]).predict(single).dtype == np.float32
-
-
-def test_rows_are_those_of_the_user() -> None:
-    for solver in (S.NystromSolver(30, random_state=0), S.Falkon(30, random_state=0)):
-        found = mc.KernelRidge(mc.RBF(1.0), 0.1, solver=solver).fit(X, Y)
-        np.testing.assert_array_equal(X[found.rows_], found.points_.data)
-        terms = found.contributions(X[:4])
-        for row in range(4):
-            np.testing.assert_array_equal(X[terms.rows[row]], terms.points(row))
-    blocks = mc.Blocks([(X[:90], Y[:90]), (X[90:], Y[90:])])
-    found = mc.KernelRidge(mc.RBF(1.0), 0.1, solver=S.NystromSolver(30, random_state=0)).fit(blocks)
-    np.testing.assert_array_equal(X[found.rows_], found.points_.data)
-    # Points that are given are no rows of X, and all rows need no numbers.
-    given = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(landmarks=X[:3] + 1)).fit(X, Y)
-    assert not hasattr(given, "rows_")
-    assert not hasattr(given.set_params(solver=S.Cholesky()).fit(X, Y), "rows_")
-
-
-def test_every_solver_is_in_the_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = mc.forecast(mc.KernelRidge(mc.RBF(1.0)), X)
-    names = {type(cost.solver).__name__ for cost in table.costs}
-    assert names == {
-        "Cholesky",
-        "ConjugateGradient",
-        "Falkon",
-        "NystromSolver",
-        "Primal",
-        "RandomFeatures",
-        "Spectral",
-    }
-    assert "  Primal                          -           -  no finite features" in str(table)
-    assert str(table).count("*") == 2
-    assert "no random frequencies" in str(mc.forecast(mc.KernelRidge(mc.Linear()), X))
-    # Strings: as many features as occur in all of them, not in the first.
-    words = ["".join(RNG.choice(list("abcdefgh"), size=8)) for _ in range(40)]
-    table = mc.forecast(mc.KernelRidge(mc.Spectrum(3)), words)
-    assert type(table.chosen).__name__ == "Cholesky"
-    monkeypatch.setattr("mercer.memory.available", lambda: 1000)
-    hinge = mc.forecast(mc.KernelMachineClassifier(loss="hinge"), X, Y > 0)
-    assert not hinge.is_possible
-    assert "*" not in str(hinge)
-    assert "none: the loss has kinks, and the whole matrix does not fit" in str(hinge)
 
 
 @pytest.mark.parametrize("kernel", [mc.Linear(), mc.Polynomial(2)], ids=["linear", "polynomial"])
@@ -256,52 +160,65 @@ def test_features_beyond_double_precision_are_refused() -> None:
             sketched(1.0).path(large, Y, [0.1, 1.0], weights)
 
 
-# Graphs, as lists of neighbours of nodes, whose labels are those of all nodes that they reach.
-Graph = list[list[int]]
+Array = NDArray[np.floating[Any]]
 
 
-class Labels(mc.FeatureKernel):
-    """Counts of the labels of nodes after steps of Weisfeiler and Lehman."""
-
-    def features(self, objects: list[Any]) -> Any:
-        counts = [
-            Counter(label for step in range(3) for label in relabelled(g, step)) for g in objects
-        ]
-        keys = sorted(set().union(*counts))
-        table = csr_array([[float(count[key]) for key in keys] for count in counts])
-        return table, np.array(keys)
-
-
-def relabelled(graph: Graph, steps: int) -> list[str]:
-    labels = ["." for _ in graph]
-    for _ in range(steps):
-        near = [sorted(labels[j] for j in neighbours) for neighbours in graph]
-        labels = [f"{own}({','.join(n)})" for own, n in zip(labels, near, strict=True)]
-    return labels
-
-
-def random_graph(rng: np.random.Generator) -> Graph:
-    n = int(rng.integers(2, 6))
-    edges = [(i, j) for i in range(n) for j in range(i) if rng.random() < 0.5]
-    return [[j for j in range(n) if (i, j) in edges or (j, i) in edges] for i in range(n)]
+@pytest.mark.parametrize(
+    ("kernel", "rows"),
+    [
+        (mc.Linear(), TRAIN),
+        (2.0 * mc.Polynomial(2) + mc.Linear(), TRAIN),
+        (mc.Spectrum(2), ["abab", "abc", "ccab", "bbbb", "cabc", "aabb"] * 3),
+        (mc.Linear().on("a"), pd.DataFrame({"a": TRAIN[:, 0], "b": TRAIN[:, 1]})),
+    ],
+    ids=["linear", "polynomial", "strings", "column"],
+)
+def test_features_give_the_same_as_the_dual(kernel: mc.Kernel, rows: Any) -> None:
+    y = TARGET[: len(rows)]
+    primal = mc.KernelRidge(kernel, 0.5, solver=S.Primal()).fit(rows, y)
+    dual = mc.KernelRidge(kernel, 0.5, solver=S.Cholesky()).fit(rows, y)
+    fresh = rows[::-1][:5]
+    assert_allclose(primal.predict(fresh), dual.predict(fresh), rtol=1e-10)
+    assert_allclose(primal.dual_coef_, dual.dual_coef_, rtol=1e-8, atol=1e-10)
+    assert_allclose(primal.intercept_, dual.intercept_, rtol=1e-10)
+    assert primal.effective_dof_ == pytest.approx(dual.effective_dof_)
 
 
-@pytest.mark.parametrize("kind", ["ridge", "process", "machine"])
-def test_features_of_graphs_are_those_of_their_kernel(kind: str) -> None:
-    rng = np.random.default_rng(3)
-    graphs = [random_graph(rng) for _ in range(60)]
-    others = [
-        random_graph(rng) for _ in range(20)
-    ]  # some have labels that do not occur in training
-    y = np.array([sum(map(len, graph)) for graph in graphs]) + rng.normal(size=60)
+@pytest.mark.parametrize("alpha", [0.3, "gcv"])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_random_features(alpha: Any, weights: Array | None, fit_intercept: bool) -> None:
+    fourier = mc.RandomFourier(MATERN, n_components=40, random_state=0)
+    model = mc.KernelRidge(MATERN, alpha, fit_intercept, solver=S.RandomFeatures(fourier))
+    model.fit(TRAIN, BOTH, weights)
+    w = np.ones(N) if weights is None else weights
+    phi = model.feature_map_.transform(TRAIN)
+    design = np.column_stack([phi, np.ones(N)]) if fit_intercept else phi
+    penalty = model.alpha_ * np.eye(design.shape[1])
+    if fit_intercept:
+        penalty[-1, -1] = 0
+    squares = design.T @ (w[:, None] * design) + penalty
+    wanted = np.linalg.solve(squares, design.T @ (w[:, None] * BOTH))
+    fresh = model.feature_map_.transform(Z)
+    fresh = np.column_stack([fresh, np.ones(len(Z))]) if fit_intercept else fresh
+    assert_allclose(model.predict(Z), fresh @ wanted, rtol=1e-7)
+    if alpha == "gcv":
+        return
+    # The representer theorem: the same function over the rows.
+    over_rows = model.feature_map_.transform(Z) @ phi.T @ model.dual_coef_ + model.intercept_
+    assert_allclose(over_rows, model.predict(Z), rtol=1e-6)
 
-    def fitted(solver: Any) -> Any:
-        if kind == "ridge":
-            return mc.KernelRidge(Labels(), 0.3, solver=solver).fit(graphs, y)
-        if kind == "process":
-            held = {"noise": 0.3, "learn": False}
-            return mc.GaussianProcessRegressor(Labels(), **held, solver=solver).fit(graphs, y)
-        return mc.KernelHuberRegressor(Labels(), alpha=0.3, solver=solver).fit(graphs, y)
 
-    exact = fitted(S.Cholesky())
-    assert_allclose(fitted(S.Primal()).predict(others), exact.predict(others), rtol=1e-9, atol=1e-9)
+def test_strings_that_were_not_seen() -> None:
+    rows = ["abab", "abc", "ccab", "bbbb", "cabc"]
+    models = [
+        mc.KernelRidge(mc.Spectrum(2), 0.5, solver=solver).fit(rows, TARGET[:5])
+        for solver in (S.Primal(), S.Cholesky())
+    ]
+    first, second = (model.predict(["xyz", "abxy"]) for model in models)
+    assert_allclose(first, second, rtol=1e-10)
+
+
+def test_no_penalty_in_feature_space() -> None:
+    with pytest.raises(ParameterError, match="alpha = 0 determines no coefficients"):
+        mc.KernelRidge(mc.Linear(), 0.0, solver=S.Primal()).fit(TRAIN, TARGET)

@@ -1,4 +1,4 @@
-"""Parameters of solvers, as scikit-learn sees them."""
+"""Solvers as values: their parameters, and kernel ridge by every one against the textbook."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
-from mercer.exceptions import NoFeatureMapError, ParameterError
+from mercer.exceptions import (
+    MercerError,
+    NoFeatureMapError,
+    ParameterError,
+)
+from solver_data import BOTH, MATERN, TARGET, TRAIN, N, W, Z, name
 
 S = mc.solvers
 RNG = np.random.default_rng(0)
@@ -287,3 +295,104 @@ def test_a_forecast_lists_solvers_that_can_be_taken() -> None:
     for cost in mc.forecast(mc.KernelRidge(mc.RBF(1.0), 0.1), X).costs:
         if cost.obstacle in ("", "if asked for"):
             assert mc.KernelRidge(mc.RBF(1.0), 0.1, solver=cost.solver).fit(X, Y).score(X, Y) > 0.5
+
+
+Array = NDArray[np.floating[Any]]
+#: Solvers that are exact when their budget is not short.
+COMPLETE = [
+    S.Cholesky(),
+    S.Spectral(),
+    S.ConjugateGradient(tol=1e-12, random_state=0),
+    S.ConjugateGradient(preconditioner="pivoted", rank=20, tol=1e-12),
+    S.ConjugateGradient(preconditioner=None, tol=1e-12),
+    S.NystromSolver(n_landmarks=N, random_state=0),
+    S.Falkon(n_landmarks=N, tol=1e-12, random_state=0),
+]
+
+
+@pytest.mark.parametrize("solver", COMPLETE, ids=name)
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("y", [TARGET, BOTH], ids=["one", "two"])
+def test_every_solver_gives_the_exact_answer(
+    solver: Any, weights: Array | None, fit_intercept: bool, y: Array
+) -> None:
+    rows = np.arange(N) if weights is None else np.flatnonzero(weights)
+    if isinstance(solver, S.NystromSolver | S.Falkon):
+        solver = type(solver)(**vars(solver) | {"n_landmarks": len(rows)})
+    model = mc.KernelRidge(MATERN, 0.1, fit_intercept, solver=solver).fit(TRAIN, y, weights)
+    root = np.ones(len(rows)) if weights is None else np.sqrt(weights[rows])
+    # The textbook: bordered equations, weighted.
+    K = MATERN(TRAIN[rows])
+    system = np.zeros((len(rows) + 1,) * 2)
+    system[:-1, :-1] = K + 0.1 * np.diag(root**-2.0)
+    system[:-1, -1] = system[-1, :-1] = 1.0
+    right = np.vstack([y.reshape(N, -1)[rows], np.zeros(y.reshape(N, -1).shape[1])])
+    if fit_intercept:
+        solved = np.linalg.solve(system, right)
+        wanted = MATERN(Z, TRAIN[rows]) @ solved[:-1] + solved[-1]
+    else:
+        wanted = MATERN(Z, TRAIN[rows]) @ np.linalg.solve(system[:-1, :-1], right[:-1])
+    assert_allclose(model.predict(Z), wanted.reshape(model.predict(Z).shape), rtol=1e-7, atol=1e-7)
+    assert model.solver_ == solver
+
+
+def test_single_precision() -> None:
+    exact = mc.KernelRidge(MATERN, 0.1).fit(TRAIN, TARGET).predict(Z)
+    for solver in (S.ConjugateGradient(random_state=0), S.NystromSolver(N), S.Falkon(N, tol=1e-5)):
+        model = mc.KernelRidge(MATERN, 0.1, solver=solver).fit(TRAIN.astype(np.float32), TARGET)
+        assert_allclose(model.predict(Z.astype(np.float32)), exact, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"solver": "magic"}, "solver = 'magic' is unknown"),
+        ({"solver": S.NystromSolver}, "is unknown"),
+        ({"solver": S.ConjugateGradient("lucky")}, "preconditioner = 'lucky' is unknown"),
+        ({"solver": S.ConjugateGradient(), "alpha": 0.0}, "alpha = 0 has no solution"),
+        ({"solver": S.Falkon(5), "alpha": "loo"}, "cannot compare candidates by 'loo'"),
+        ({"solver": S.Falkon(9), "alpha": "gcv"}, "cannot compare candidates by 'gcv'"),
+        ({"solver": S.NystromSolver(0)}, "n_landmarks"),
+        ({"solver": S.NystromSolver(9, landmarks="best")}, "best"),
+        ({"solver": S.RandomFeatures(3)}, "map = 3 is not a transformer"),
+        ({"solver": S.Primal()}, "has no finite feature map"),
+        ({"solver": S.NystromSolver(9), "kernel": mc.RBF() + mc.White()}, "noise="),
+        ({"solver": S.NystromSolver(9), "kernel": mc.Sigmoid()}, "needs a valid kernel"),
+    ],
+)
+def test_bad_parameters(parameters: dict[str, Any], sentence: str) -> None:
+    model = mc.KernelRidge(**{"kernel": MATERN} | parameters)
+    with pytest.raises(MercerError, match=sentence):
+        model.fit(TRAIN, TARGET)
+
+
+def test_solvers_are_values() -> None:
+    model = mc.KernelRidge(MATERN, 0.1, solver=S.NystromSolver(20, random_state=0)).fit(
+        TRAIN, TARGET
+    )
+    assert clone(model).solver == model.solver
+    assert (
+        repr(model.solver_) == "NystromSolver(n_landmarks=20, landmarks='uniform', random_state=0)"
+    )
+    assert_allclose(pickle.loads(pickle.dumps(model)).predict(Z), model.predict(Z))
+
+
+def _expected(estimator: Any) -> dict[str, str]:
+    if not isinstance(estimator.solver, S.NystromSolver):
+        return {}
+    checks = ("dense", "sparse")
+    reason = "a row repeated has other chances to be a landmark than a row of weight two"
+    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in checks}
+
+
+@parametrize_with_checks(
+    [
+        mc.KernelRidge(solver=S.ConjugateGradient(random_state=0)),
+        mc.KernelRidge(mc.Linear(), solver=S.NystromSolver(n_landmarks=10, random_state=0)),
+        mc.KernelRidge(mc.Linear(), solver=S.Primal()),
+    ],
+    expected_failed_checks=_expected,
+)
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)

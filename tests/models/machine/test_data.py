@@ -1,4 +1,4 @@
-"""Machines and their data: units, losses that users get wrong, log-probabilities."""
+"""Machines and their data: units, and losses and penalties that users get wrong."""
 
 from __future__ import annotations
 
@@ -208,32 +208,6 @@ def test_a_loss_that_does_not_answer_is_refused(loss: Any, match: str) -> None:
     assert not hasattr(model, "dual_coef_")
 
 
-class Savage(losses.ClassificationLoss):
-    """Not convex: 1 / (1 + exp(y f))^2."""
-
-    def value(self, y: Any, f: Any) -> Any:
-        return 1 / (1 + np.exp(y * f)) ** 2
-
-    def derivative(self, y: Any, f: Any) -> Any:
-        return -2 * y * np.exp(y * f) / (1 + np.exp(y * f)) ** 3
-
-
-def test_who_classifies_is_told_of_a_loss_for_classes() -> None:
-    with pytest.raises(ParameterError, match=r"not convex.*Logistic\(\)"):
-        mc.KernelMachineClassifier(RBF, loss=Savage()).fit(X, LABELS)
-
-
-def test_one_class_is_refused() -> None:
-    for model in (mc.KernelLogisticRegression(), mc.KernelMachineClassifier(loss="hinge")):
-        with pytest.raises(DataError, match=r"only one class, 'yes', .* at least two classes"):
-            model.fit(X, np.full(N, "yes"))
-
-
-def test_labels_without_an_order_are_refused() -> None:
-    with pytest.raises(DataError, match=r"labels that have no order.*drop the rows"):
-        mc.KernelLogisticRegression().fit(X, np.array(["a", None] * (N // 2), dtype=object))
-
-
 class Slopeless(mc.penalties.Penalty):
     def value(self, t: Any) -> Any:
         return t
@@ -257,71 +231,3 @@ class Flat(mc.penalties.Penalty):
 def test_a_penalty_that_does_not_answer_is_refused(penalty: Any, match: str) -> None:
     with pytest.raises(ParameterError, match=match):
         mc.KernelMachineRegressor(RBF, penalty=penalty).fit(X, Y)
-
-
-# Probabilities ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["predict_proba", "predict_log_proba"])
-def test_a_loss_without_probabilities_says_why(method: str) -> None:
-    for loss in ("hinge", "squared_hinge"):
-        model = mc.KernelMachineClassifier(RBF, loss=loss)
-        assert not hasattr(model, method)
-        with pytest.raises(AttributeError, match=f"{method}: .* no probabilities.*logistic"):
-            getattr(model, method)
-    assert not hasattr(mc.KernelMachineClassifier(RBF, loss="nonsense"), method)
-
-
-def test_the_loss_that_was_fitted_decides_on_probabilities() -> None:
-    model = mc.KernelMachineClassifier(RBF, loss="hinge").fit(X, LABELS)
-    assert not hasattr(model.set_params(loss="logistic"), "predict_proba")
-    assert hasattr(model.fit(X, LABELS).set_params(loss="hinge"), "predict_proba")
-
-
-def extended(model: Any, f: Array) -> NDArray[np.longdouble]:
-    """Log-probabilities from their definitions, in numbers of a larger range."""
-    wide = f.astype(np.longdouble)
-    odds = wide * (2 if isinstance(model.loss_, losses.Exponential) else 1)
-    if f.ndim == 1:
-        return np.asarray(-np.log1p(np.exp(np.column_stack([odds, -odds]))))
-    logarithms = wide if isinstance(model.loss_, losses.Logistic) else -np.log1p(np.exp(-odds))
-    others = np.exp(logarithms[:, None, :] - logarithms[:, :, None])
-    others[:, range(f.shape[1]), range(f.shape[1])] = 0
-    return np.asarray(-np.log1p(others.sum(axis=2)))
-
-
-@pytest.mark.skipif(np.finfo(np.longdouble).maxexp < 16000, reason="no wider range of numbers")
-@pytest.mark.parametrize("labels", [LABELS, THREE])
-@pytest.mark.parametrize("loss", ["logistic", "exponential"])
-def test_log_probabilities_do_not_underflow(loss: str, labels: Any) -> None:
-    model = mc.KernelMachineClassifier(mc.Linear(), loss=loss, alpha=0.1).fit(X, labels)
-    for scale in (1.0, 300.0):  # log-odds of thousands, whose probabilities are no numbers
-        fresh = scale * X
-        logarithms = model.predict_log_proba(fresh)
-        assert np.isfinite(logarithms).all()
-        expected = extended(model, model.decision_function(fresh))
-        np.testing.assert_allclose(logarithms, expected.astype(float), rtol=1e-12, atol=1e-15)
-        shares = model.predict_proba(fresh)
-        np.testing.assert_allclose(shares, np.exp(expected).astype(float), rtol=1e-11, atol=1e-300)
-        np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-12)
-    assert logarithms.min() < -800
-
-
-def test_a_users_probability_has_a_logarithm() -> None:
-    class Squares(losses.ClassificationLoss):
-        def value(self, y: Any, f: Any) -> Any:
-            return (1 - y * f) ** 2
-
-        def derivative(self, y: Any, f: Any) -> Any:
-            return -2 * y * (1 - y * f)
-
-        def probability(self, f: Any) -> Any:
-            return np.clip((f + 1) / 2, 0, 1)
-
-    model = mc.KernelMachineClassifier(RBF, loss=Squares()).fit(X, LABELS)
-    second = np.clip((model.decision_function(X) + 1) / 2, 0, 1)
-    np.testing.assert_allclose(model.predict_proba(X)[:, 1], second, rtol=1e-12)
-    inside = second > 0
-    np.testing.assert_allclose(
-        model.predict_log_proba(X)[inside, 1], np.log(second[inside]), rtol=1e-12, atol=1e-12
-    )

@@ -1,4 +1,4 @@
-"""Quantiles in order: the pieces of the solver against definitions."""
+"""The smoothed loss of quantiles in order, against its definition."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
 from mercer.solvers.kinks.isotonic import Envelope, System, isotonic
-from mercer.solvers.kinks.quantiles import pooled
-from mercer.solvers.newton.method import State
 
 Array = NDArray[np.floating[Any]]
-
 RNG = np.random.default_rng(0)
 LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 
@@ -85,14 +82,3 @@ def test_the_equations_are_solved_as_if_they_were_written_out() -> None:
     right = RNG.normal(size=(m, 2))
     expected = np.linalg.solve(basis @ whole @ basis.T, right)
     np.testing.assert_allclose(system.solve(right, ridge), expected, rtol=1e-9, atol=1e-11)
-
-
-def test_functions_that_cross_give_way_to_their_mean() -> None:
-    gram = np.eye(3)
-    columns = np.array([[0.0, 1.0, 5.0], [0.0, -1.0, 6.0], [0.0, 2.0, 7.0]])
-    state = State(columns, np.zeros(3), 1.0, 0.5, True)
-    kept = pooled(gram, state, np.array([0.2, 0.5, 0.9]), 1.0)
-    np.testing.assert_allclose(kept.coef[:, 0], [0.5, -0.5, 1.0])
-    np.testing.assert_array_equal(kept.coef[:, 0], kept.coef[:, 1])
-    np.testing.assert_array_equal(kept.coef[:, 2], columns[:, 2])
-    assert not kept.converged

@@ -13,6 +13,8 @@ from scipy.optimize import linprog
 import mercer as mc
 from mercer.exceptions import NumericalWarning
 from mercer.solvers.kinks import interior_point, quantiles, smoothing
+from mercer.solvers.kinks.quantiles import pooled
+from mercer.solvers.newton.method import State
 
 Array = NDArray[np.floating[Any]]
 
@@ -313,3 +315,14 @@ def test_a_short_fit_leaves_quantiles_in_order() -> None:
         model.fit(x, y)
     assert not model.converged_
     assert np.all(np.diff(model._function_values(x), axis=1) >= 0)
+
+
+def test_functions_that_cross_give_way_to_their_mean() -> None:
+    gram = np.eye(3)
+    columns = np.array([[0.0, 1.0, 5.0], [0.0, -1.0, 6.0], [0.0, 2.0, 7.0]])
+    state = State(columns, np.zeros(3), 1.0, 0.5, True)
+    kept = pooled(gram, state, np.array([0.2, 0.5, 0.9]), 1.0)
+    np.testing.assert_allclose(kept.coef[:, 0], [0.5, -0.5, 1.0])
+    np.testing.assert_array_equal(kept.coef[:, 0], kept.coef[:, 1])
+    np.testing.assert_array_equal(kept.coef[:, 2], columns[:, 2])
+    assert not kept.converged

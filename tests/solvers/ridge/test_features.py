@@ -1,4 +1,4 @@
-"""Ridge regression on features at one alpha against that at every alpha, and plain formulas."""
+"""Ridge regression on features: at one alpha, at every alpha, and by plain formulas."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
+from feature_moments import ORIGIN, PHI, M, N, T, W, Y, blocks
 from mercer.rows.moments import Moments
 from mercer.solvers.ridge.features import CholeskyRidge, FeatureRidge, feature_equations
 
 Array = NDArray[np.floating[Any]]
 
 RNG = np.random.default_rng(0)
-N, M, T = 60, 7, 2
-PHI = RNG.normal(size=(N, M)) + 1
-Y = RNG.normal(size=(N, T))
-ROOT = RNG.normal(size=(M, M)) + 3 * np.eye(M)
-PENALTY = ROOT @ ROOT.T
-WHITENING = np.linalg.inv(np.linalg.cholesky(PENALTY)).T
+ROOT = RNG.normal(size=(M, M))
+PENALTY = ROOT @ ROOT.T + 0.1 * np.eye(M)
+WHITE = np.linalg.inv(np.linalg.cholesky(PENALTY)).T
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -34,9 +32,7 @@ def moments(weights: Array | None = None) -> Moments:
 )
 def test_it_solves_the_normal_equations(fit_intercept: bool, weights: Array | None) -> None:
     alpha, w = 0.7, np.ones(N) if weights is None else weights
-    problem = feature_equations(
-        moments(weights), WHITENING, alpha, EPS, fit_intercept=fit_intercept
-    )
+    problem = feature_equations(moments(weights), WHITE, alpha, EPS, fit_intercept=fit_intercept)
     assert isinstance(problem, CholeskyRidge)
     c = problem.apply(problem.moments.products, alpha)
     border = np.ones((N, 1)) if fit_intercept else np.zeros((N, 0))
@@ -49,11 +45,71 @@ def test_it_solves_the_normal_equations(fit_intercept: bool, weights: Array | No
     assert_allclose(problem.intercept(c), wanted[M:].sum(axis=0), rtol=1e-9, atol=1e-12)
     hat = design @ np.linalg.solve(system, design.T * w)
     assert problem.effective_dof(alpha) == pytest.approx(float(np.trace(hat)))
-    every = FeatureRidge.decompose(moments(weights), WHITENING, fit_intercept=fit_intercept)
+    every = FeatureRidge.decompose(moments(weights), WHITE, fit_intercept=fit_intercept)
     assert problem.explained_trace == pytest.approx(every.explained_trace)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-16])
 def test_below_rounding_every_direction_is_looked_at(alpha: float) -> None:
-    problem = feature_equations(moments(), WHITENING, alpha, EPS, fit_intercept=True)
+    problem = feature_equations(moments(), WHITE, alpha, EPS, fit_intercept=True)
     assert isinstance(problem, FeatureRidge)
+
+
+def dense(weights: Array | None, alpha: float, *, fit_intercept: bool) -> tuple[Array, Array]:
+    w = np.ones(N) if weights is None else weights
+    design = np.column_stack([PHI, np.ones(N)]) if fit_intercept else PHI
+    penalty = np.zeros((design.shape[1],) * 2)
+    penalty[:M, :M] = alpha * PENALTY
+    found = np.linalg.solve(design.T @ (w[:, None] * design) + penalty, design.T @ (w[:, None] * Y))
+    return found[:M], found[M] if fit_intercept else np.zeros(T)
+
+
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("alpha", [1e-6, 1.0, 100.0])
+def test_coefficients(weights: Array | None, fit_intercept: bool, alpha: float) -> None:
+    sums = Moments.of(blocks(weights), M, ORIGIN if fit_intercept else np.zeros(T))
+    ridge = FeatureRidge.decompose(sums, WHITE, fit_intercept=fit_intercept)
+    c, b = ridge.solve(alpha)
+    wanted, constant = dense(weights, alpha, fit_intercept=fit_intercept)
+    assert_allclose(c, wanted, rtol=1e-8)
+    assert_allclose(b, constant, rtol=1e-9)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_degrees_of_freedom_and_gcv(fit_intercept: bool) -> None:
+    sums = Moments.of(blocks(None), M, ORIGIN if fit_intercept else np.zeros(T))
+    ridge = FeatureRidge.decompose(sums, WHITE, fit_intercept=fit_intercept)
+    for alpha in (0.1, 10.0):
+        design = np.column_stack([PHI, np.ones(N)]) if fit_intercept else PHI
+        penalty = np.zeros((design.shape[1],) * 2)
+        penalty[:M, :M] = alpha * PENALTY
+        hat = design @ np.linalg.solve(design.T @ design + penalty, design.T)
+        assert ridge.effective_dof(alpha) == pytest.approx(np.trace(hat))
+        residual = Y - hat @ Y
+        wanted = np.mean(residual**2) / (1 - np.trace(hat) / N) ** 2
+        assert_allclose(ridge.gcv(np.array([alpha])), wanted, rtol=1e-8)
+
+
+def test_no_penalty_gives_the_least_norm() -> None:
+    twice = np.column_stack([PHI, PHI[:, :1]])
+    sums = Moments.of([(twice.copy(), Y, None)], M + 1, np.zeros(T))
+    c, _ = FeatureRidge.decompose(sums, None, fit_intercept=False).solve(0.0)
+    assert_allclose(c, np.linalg.lstsq(twice, Y, rcond=1e-10)[0], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_leaving_rows_out(weights: Array | None, fit_intercept: bool) -> None:
+    w = np.ones(N) if weights is None else weights
+    sums = Moments.of(blocks(weights), M, ORIGIN if fit_intercept else np.zeros(T))
+    ridge = FeatureRidge.decompose(sums, WHITE, fit_intercept=fit_intercept)
+    for alpha in (0.1, 10.0):
+        total = 0.0
+        for i in range(N):
+            without = w.copy()
+            without[i] = 0
+            c, b = dense(without, alpha, fit_intercept=fit_intercept)
+            total += w[i] * float(np.mean((Y[i] - PHI[i] @ c - b) ** 2))
+        found = ridge.loo(blocks(weights), np.array([alpha]))
+        assert_allclose(found, total / w.sum(), rtol=1e-8)
