@@ -28,6 +28,7 @@ from mercer.streams import dask as streams
 from mercer.streams.dask import DaskBlocks
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import Numbers
+from stream_data import close
 
 Array = NDArray[np.floating[Any]]
 S = mc.solvers
@@ -59,10 +60,6 @@ def chunked(values: Array, rows: Any = 400, columns: int = -1) -> da.Array:
 def unknown(array: da.Array) -> da.Array:
     """The same rows, of which nobody knows how many are in a chunk."""
     return array[da.ones(len(array), chunks=array.chunks[0], dtype=bool)]
-
-
-def close(found: Array, wanted: Array) -> None:
-    assert_allclose(found, wanted, rtol=1e-8, atol=1e-8 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
