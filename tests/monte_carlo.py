@@ -15,7 +15,7 @@ LIMIT = 4.9
 SEEDS = 100
 
 
-def points(n: int, d: int, seed: int = 0) -> np.ndarray:
+def points(n: int = 30, d: int = 4, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((n, d))
 
 

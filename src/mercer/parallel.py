@@ -10,7 +10,7 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from mercer.exceptions import ParameterError
 
@@ -111,6 +111,7 @@ class _SingleThreaded:
     def enter(self) -> None:
         with self._lock:
             if not self._inside:
+                _take_over()
                 self._limit = _blas().limit(limits=1, user_api="blas")
             self._inside += 1
 
@@ -118,10 +119,22 @@ class _SingleThreaded:
         with self._lock:
             self._inside -= 1
             if not self._inside:
+                _take_over()
                 self._limit.restore_original_limits()
+                _take_over()
 
 
 _single = _SingleThreaded()
+
+
+def _take_over() -> None:
+    """Let the next thread set the number of BLAS threads, whichever thread did so before.
+
+    threadpoolctl 3.8 ignores, without a word, all threads but the first that sets it.
+    """
+    release = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
 
 
 @cache

@@ -28,7 +28,7 @@ from mercer.exceptions import (
     NoFeatureMapError,
     ParameterError,
 )
-from mercer.features.spectral_measures import GaussianMixture, spectral_measure
+from monte_carlo import points
 
 EXPONENTIAL = (mc.Linear() / 2).exp()
 TRANSFORMERS = {
@@ -42,10 +42,6 @@ TRANSFORMERS = {
     "ArcCosineFeatures": mc.ArcCosineFeatures(n_components=11, random_state=0),
 }
 SPARSE = [name for name in TRANSFORMERS if name != "ArcCosineFeatures"]
-
-
-def points(n: int = 30, d: int = 4, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal((n, d))
 
 
 def make(name: str) -> Any:
@@ -227,52 +223,7 @@ def test_huge_and_tiny_scales() -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# A kernel of one's own
-
-
-class Cauchy(mc.Stationary):
-    """1 / (1 + r^2)."""
-
-    psd = True
-
-    def profile(self, r2: Any) -> Any:
-        """1 / (1 + r^2)."""
-        return 1 / (1 + r2)
-
-
-def test_a_registered_measure_serves_a_users_kernel() -> None:
-    X = points(40, 3)
-    with pytest.raises(NoFeatureMapError, match=r"Cauchy.*register its measure"):
-        mc.RandomFourier(Cauchy(), 10).fit(X)
-
-    @spectral_measure.register
-    def _(kernel: Cauchy) -> GaussianMixture:
-        return GaussianMixture(kernel.length_scale, lambda u: np.sqrt(-2 * np.log(u)))
-
-    kernel = 2.0 * Cauchy(length_scale=2.0)
-    Phi = mc.RandomFourier(kernel, 20_000, random_state=0).fit_transform(X)
-    # The largest of 780 estimates, each of standard deviation at most 2 / sqrt(10,000).
-    assert abs(Phi @ Phi.T - kernel(X)).max() < 6 * 2 / 100
-
-
-# --------------------------------------------------------------------------------------------------
 # Refusals
-
-
-@pytest.mark.parametrize(
-    ("kernel", "message"),
-    [
-        (mc.Linear(), r"Linear\(\) has no spectral measure.*TensorSketch"),
-        (mc.RBF() + mc.White(), "leave the noise out of the kernel"),
-        (mc.RBF() * mc.Wendland().on(0), "Wendland.* has no spectral measure"),
-        ((mc.RBF() + mc.Linear()).normalized(), r"normalized\(\) has no spectral measure.*Nystrom"),
-        (0.0 * mc.RBF(), "is zero and has no features"),
-        ((mc.RBF() + mc.Matern()) ** 20, "1048576 products"),
-    ],
-)
-def test_kernels_without_a_spectral_measure(kernel: mc.Kernel, message: str) -> None:
-    with pytest.raises((NoFeatureMapError, ParameterError), match=message):
-        mc.RandomFourier(kernel, 100).fit(points())
 
 
 @pytest.mark.parametrize(

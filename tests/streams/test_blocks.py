@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Any
 
 import dask.dataframe as dd
@@ -14,20 +13,9 @@ import pytest
 
 import mercer as mc
 from mercer.exceptions import DataError, DataTypeError
-from stream_data import CUTS, W, X, Y, Z, close, stream
+from stream_data import Again, W, X, Y, Z, close, fit, frames, stream
 
 S = mc.solvers
-
-
-class Again:
-    """Can be iterated as often as one likes, and counts how often."""
-
-    def __init__(self) -> None:
-        self.passes = 0
-
-    def __iter__(self) -> Iterator[Any]:
-        self.passes += 1
-        return stream()
 
 
 @pytest.mark.parametrize(
@@ -49,14 +37,6 @@ def test_what_yields_blocks(make: Callable[[], Any]) -> None:
     close(model.fit(make()).predict(Z), wanted)
 
 
-def frames(module: Any) -> Iterator[Any]:
-    table = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "price": Y, "w": W}
-    for i, (first, last) in enumerate(pairwise(CUTS)):
-        names = list(table) if i % 2 else list(table)[::-1]
-        part = {name: table[name][first:last] for name in names}
-        yield pa.table(part) if module is pa else module.DataFrame(part)
-
-
 @pytest.mark.parametrize("module", [pd, pl, pa], ids=["pandas", "polars", "pyarrow"])
 def test_data_frames_with_targets_by_name(module: Any) -> None:
     kernel = mc.RBF(1.0).on("a", "b") + mc.RBF(2.0).on("c")
@@ -73,11 +53,6 @@ def test_data_frames_with_targets_by_name(module: Any) -> None:
     )
     both = model.fit(frames(module), ["price", "w"])
     assert both.predict(fresh[["c", "b", "a"]]).shape == (11, 2)
-
-
-def fit(blocks: Any, *args: Any, solver: Any = "auto") -> mc.KernelRidge:
-    found: mc.KernelRidge = mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(blocks, *args)
-    return found
 
 
 @pytest.mark.parametrize(

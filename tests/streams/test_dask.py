@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import dask
@@ -28,6 +29,7 @@ from mercer.streams import dask as streams
 from mercer.streams.dask import DaskBlocks
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import Numbers
+from stream_data import close
 
 Array = NDArray[np.floating[Any]]
 S = mc.solvers
@@ -59,10 +61,6 @@ def chunked(values: Array, rows: Any = 400, columns: int = -1) -> da.Array:
 def unknown(array: da.Array) -> da.Array:
     """The same rows, of which nobody knows how many are in a chunk."""
     return array[da.ones(len(array), chunks=array.chunks[0], dtype=bool)]
-
-
-def close(found: Array, wanted: Array) -> None:
-    assert_allclose(found, wanted, rtol=1e-8, atol=1e-8 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
@@ -492,25 +490,61 @@ def test_sums_do_not_depend_on_chance() -> None:
     assert len(found) == 1
 
 
+def blas_threads() -> set[int]:
+    return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+
+
+@pytest.fixture
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two threads of the engine and of BLAS, also in threads that a test starts."""
+    monkeypatch.setenv("MERCER_NUM_THREADS", "2")
+    with mc.threads(2):
+        assert blas_threads() == {2}
+        yield
+
+
+@pytest.mark.usefixtures("two_threads")
 def test_tasks_use_one_thread_and_give_the_others_back() -> None:
-    def blas() -> list[int]:
-        return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+    outside, seen, later = [], [], []
+    barrier = threading.Barrier(2, timeout=60)
+    left = threading.Event()
 
-    before, seen = blas(), []
-    barrier = threading.Barrier(2)
-
-    def task() -> None:
+    def task(first: bool) -> None:
+        outside.append((mc.thread_count(), blas_threads()))
+        barrier.wait()
         with one_thread():
             barrier.wait()
-            seen.append((mc.thread_count(), set(blas())))
+            seen.append((mc.thread_count(), blas_threads()))
+            barrier.wait()
+            if not first:  # the other task has ended: its threads are not given back yet
+                left.wait(60)
+                later.append((mc.thread_count(), blas_threads()))
+        left.set()
 
-    threads = [threading.Thread(target=task) for _ in range(2)]
+    threads = [threading.Thread(target=task, args=(first,)) for first in (True, False)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    assert outside == [(2, {2})] * 2
     assert seen == [(1, {1})] * 2
-    assert blas() == before
+    assert later == [(1, {1})]
+    assert (mc.thread_count(), blas_threads()) == (2, {2})
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_sums_over_chunks_use_one_thread() -> None:
+    source = DaskBlocks.of("test", chunked(X, 500), chunked(Y, 500))
+    rows = StreamRows(source, mc.RBF(1.0), "test", Numbers("test"))
+    seen: list[tuple[int, set[int]]] = []
+
+    def watched(part: RowBlock) -> int:
+        seen.append((mc.thread_count(), blas_threads()))
+        return len(part.points)
+
+    assert rows.map_sum(watched) == N
+    assert seen == [(1, {1})] * 3
+    assert blas_threads() == {2}
 
 
 def test_tasks_have_names_that_can_be_read() -> None:

@@ -16,17 +16,9 @@ from numpy.testing import assert_allclose
 
 import mercer as mc
 from mercer.exceptions import DataError, DataTypeError
-from stream_data import CUTS, N, W, X, Y, Z, close, stream
+from stream_data import CUTS, N, W, X, Y, Z, close, fit, frames, stream
 
 S = mc.solvers
-
-
-def frames(module: Any) -> Iterator[Any]:
-    table = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "price": Y, "w": W}
-    for i, (first, last) in enumerate(pairwise(CUTS)):
-        names = list(table) if i % 2 else list(table)[::-1]
-        part = {name: table[name][first:last] for name in names}
-        yield pa.table(part) if module is pa else module.DataFrame(part)
 
 
 SOLVERS_BY_NAME = [
@@ -185,11 +177,6 @@ def test_blocks_of_different_numbers_are_those_of_the_widest_type() -> None:
     close(model.fit(blocks).predict(Z), model.fit(whole, Y).predict(Z))
     table = [pd.DataFrame({"a": p[:, 0]}).assign(y=y) for p, y in blocks]
     assert model.fit(table, "y").points_.data["a"].dtype == np.float64
-
-
-def fit(blocks: Any, *args: Any, solver: Any = "auto") -> mc.KernelRidge:
-    found: mc.KernelRidge = mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(blocks, *args)
-    return found
 
 
 def test_columns_of_frames_must_match() -> None:

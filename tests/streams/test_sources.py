@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
-from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
+from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from sklearn.preprocessing import PolynomialFeatures
 
 import mercer as mc
 from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError
-from stream_data import CUTS, W, X, Y, Z, close, stream
+from stream_data import W, X, Y, Z, close, fit, frames, stream
 
 Array = NDArray[np.floating[Any]]
 S = mc.solvers
-
-
-def frames(module: Any) -> Iterator[Any]:
-    table = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "price": Y, "w": W}
-    for i, (first, last) in enumerate(pairwise(CUTS)):
-        names = list(table) if i % 2 else list(table)[::-1]
-        part = {name: table[name][first:last] for name in names}
-        yield pa.table(part) if module is pa else module.DataFrame(part)
-
-
-@pytest.fixture
-def nothing_is_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No stream is so small that it is held as a whole."""
-    monkeypatch.setattr(mc.Blocks, "chunk_bytes", 0)
 
 
 def test_points_in_blocks_with_targets_in_memory() -> None:
@@ -57,11 +44,6 @@ def test_points_in_blocks_with_targets_in_memory() -> None:
         model.fit(stream(), Y)
     with pytest.raises(DataTypeError, match="hold their own"):
         model.fit(frames(pd), "price", W)
-
-
-def fit(blocks: Any, *args: Any, solver: Any = "auto") -> mc.KernelRidge:
-    found: mc.KernelRidge = mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(blocks, *args)
-    return found
 
 
 def test_one_weight_for_all_rows() -> None:
@@ -135,3 +117,80 @@ def test_models_that_take_no_blocks_say_what_to_do(model: Any, y: Any) -> None:
             model.fit(*given)
     with pytest.raises(DataError, match="requires y to be passed"):
         model.fit(X)
+
+
+# Arrays in files ----------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(3000, 3))
+TARGETS = np.sin(ROWS).sum(axis=1) + 3
+WEIGHTS = RNG.uniform(0.5, 2.0, size=len(ROWS))
+MODEL = mc.KernelRidge(mc.Matern("scale"), 0.1, solver=S.NystromSolver(40, random_state=0))
+
+
+def mapped(folder: Path, values: Any, mode: Any = "r") -> Any:
+    np.save(folder / "rows.npy", values)
+    return np.load(folder / "rows.npy", mmap_mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("mode", "dtype"), [("r", np.float64), ("r+", np.float32), ("c", np.int16)]
+)
+def test_an_array_in_a_file_is_like_one_in_memory(tmp_path: Path, mode: str, dtype: Any) -> None:
+    rows = (10 * ROWS).astype(dtype)
+    # In memory, float32 is summed in other blocks: the difference is rounding.
+    tolerance = 1e-4 if dtype == np.float32 else 1e-8
+    wanted = MODEL.fit(rows, TARGETS, WEIGHTS).predict(rows)
+    data = mapped(tmp_path, rows, mode)
+    assert_allclose(MODEL.fit(data, TARGETS, WEIGHTS).predict(data), wanted, rtol=tolerance)
+    assert_allclose(
+        MODEL.fit(np.asarray(data), list(TARGETS), WEIGHTS).predict(data[:9]),
+        wanted[:9],
+        rtol=tolerance,
+    )
+
+
+def test_one_weight_for_all_rows_of_a_file(tmp_path: Path) -> None:
+    data = mapped(tmp_path, ROWS)
+    assert_allclose(
+        MODEL.fit(data, TARGETS, 2.0).predict(ROWS),
+        MODEL.fit(ROWS, TARGETS, 2.0).predict(ROWS),
+        rtol=1e-8,
+    )
+
+
+def test_small_arrays_in_files_are_left_to_the_dense_solvers(tmp_path: Path) -> None:
+    data = mapped(tmp_path, ROWS[:200])
+    assert mc.KernelRidge().fit(data, TARGETS[:200]).solver_ == S.Cholesky()
+    spectral = mc.KernelRidge(solver=S.Spectral()).fit(data, TARGETS[:200])
+    assert spectral.loo_residuals_.shape == (200,)
+    with pytest.raises(DataError, match="X has 200 rows"):
+        MODEL.fit(data, TARGETS[:199])
+
+
+def test_of_a_large_file_little_is_in_memory(tmp_path: Path) -> None:
+    n, d = 400_000, 25  # 80 MB
+    data = np.lib.format.open_memmap(
+        tmp_path / "large.npy", mode="w+", dtype=np.float64, shape=(n, d)
+    )
+    targets = np.lib.format.open_memmap(
+        tmp_path / "targets.npy", mode="w+", dtype=np.float64, shape=(n,)
+    )
+    for start in range(0, n, 50_000):
+        block = RNG.standard_normal((50_000, d))
+        data[start : start + 50_000] = block
+        targets[start : start + 50_000] = block[:, 0]
+    model = mc.KernelRidge(alpha=1.0, solver=S.NystromSolver(20, random_state=0))
+    fourier = mc.RandomFourier(n_components=4, random_state=0)
+    tracemalloc.start()
+    try:
+        model.fit(data, targets)
+        fitted = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        model.predict(data)
+        fourier.fit(data).transform(data)
+        applied = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert fitted < 45e6
+    assert applied < 60e6

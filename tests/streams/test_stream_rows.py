@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+import gc
+import tracemalloc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 import mercer as mc
 from mercer.exceptions import DataError, DataTypeError
 from mercer.landmarks import selection
-from stream_data import BOTH, CUTS, N, W, X, Y, Z, close, stream
+from stream_data import BOTH, Again, N, W, X, Y, Z, broken, close, fit, frames, stream, with_nan
 
 Array = NDArray[np.floating[Any]]
 S = mc.solvers
@@ -83,17 +84,6 @@ def test_features_of_the_kernel_itself() -> None:
     close(path.predict(Z)[0], wanted)
 
 
-class Again:
-    """Can be iterated as often as one likes, and counts how often."""
-
-    def __init__(self) -> None:
-        self.passes = 0
-
-    def __iter__(self) -> Iterator[Any]:
-        self.passes += 1
-        return stream()
-
-
 def test_a_fit_makes_few_passes() -> None:
     source = Again()
     mc.KernelRidge(alpha=0.1, solver=S.NystromSolver(40, random_state=0)).fit(source)
@@ -109,26 +99,12 @@ def test_a_search_of_length_scales_makes_a_few_passes_for_each() -> None:
     assert 11 * 3 < source.passes <= 11 * 5  # "about 50" in docs/dask.md
 
 
-def frames(module: Any) -> Iterator[Any]:
-    table = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "price": Y, "w": W}
-    for i, (first, last) in enumerate(pairwise(CUTS)):
-        names = list(table) if i % 2 else list(table)[::-1]
-        part = {name: table[name][first:last] for name in names}
-        yield pa.table(part) if module is pa else module.DataFrame(part)
-
-
 def test_single_precision_stays_single() -> None:
     model = mc.KernelRidge(mc.Matern(2.0), solver=S.NystromSolver(40, random_state=0))
     single = X.astype(np.float32)
     found = model.fit(stream(rows=single)).predict(single[:5])
     assert found.dtype == np.float32
     assert_allclose(found, model.fit(single, Y).predict(single[:5]), rtol=1e-3)
-
-
-@pytest.fixture
-def nothing_is_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No stream is so small that it is held as a whole."""
-    monkeypatch.setattr(mc.Blocks, "chunk_bytes", 0)
 
 
 @pytest.mark.usefixtures("nothing_is_gathered")
@@ -232,22 +208,6 @@ def test_many_candidates_are_thinned_out(monkeypatch: pytest.MonkeyPatch) -> Non
     assert model.trace_error_ < 0.2
 
 
-def fit(blocks: Any, *args: Any, solver: Any = "auto") -> mc.KernelRidge:
-    found: mc.KernelRidge = mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(blocks, *args)
-    return found
-
-
-def broken(block: int, change: Callable[[Any, Any], Any]) -> Iterator[Any]:
-    for i, first in enumerate(range(0, N, 100)):
-        pair = (X[first : first + 100].copy(), Y[first : first + 100].copy())
-        yield change(*pair) if i == block else pair
-
-
-def with_nan(rows: Array, y: Array) -> Any:
-    rows[5, 2] = np.nan
-    return rows, y
-
-
 def test_a_forecast_does_not_use_an_iterator_up() -> None:
     model = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(20, random_state=0))
     blocks = stream()
@@ -271,3 +231,71 @@ def test_a_failed_fit_leaves_the_model_as_it_was() -> None:
     with pytest.raises(DataError):
         model.fit(broken(17, with_nan))
     assert np.array_equal(model.predict(Z), before)
+
+
+# Rows within a budget: candidates for landmarks, with all that is made of them --------------------
+
+LONG, STEP, WIDTH = 24_000, 1_200, 300
+ROW = WIDTH * 8
+
+
+def wide_blocks() -> Iterator[Any]:
+    """58 MB in blocks of 3 MB, the same at every pass."""
+    for start in range(0, LONG, STEP):
+        yield np.random.default_rng(start).uniform(size=(STEP, WIDTH))
+
+
+def peak_of(how: str, source: Any = wide_blocks) -> int:
+    gc.collect()
+    tracemalloc.start()
+    try:
+        mc.Nystrom(mc.RBF(8.0), 10, how, random_state=0).fit(source)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("how", ["rpcholesky", "kmeans++", "leverage"])
+def test_wide_rows_count_in_the_budget(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    budget = 2**24
+    monkeypatch.setattr(selection, "_CANDIDATE_BYTES", budget)
+    monkeypatch.setattr("mercer.features.nystrom._SAMPLE", 500)
+    # What a pass takes by itself, without candidates.
+    beside = peak_of("uniform")
+    assert peak_of(how) < beside + budget < LONG * ROW
+
+
+def test_the_budget_is_used_and_holds_what_is_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    original = selection.pivoted_cholesky
+
+    def counted(columns: Any, diagonal: Any, *args: Any, **options: Any) -> Any:
+        seen.append(len(diagonal))
+        return original(columns, diagonal, *args, **options)
+
+    monkeypatch.setattr(selection, "pivoted_cholesky", counted)
+    for budget in (2**23, 2**24, 2**28):
+        monkeypatch.setattr(selection, "_CANDIDATE_BYTES", budget)
+        mc.Nystrom(mc.RBF(8.0), 10, random_state=0).fit(wide_blocks)
+        rows = seen.pop()
+        assert rows == LONG if budget == 2**28 else rows * (3 * ROW + 8 * 10) <= budget
+        assert rows == LONG or rows * (3 * ROW + 8 * 10) > 0.9 * budget
+
+
+def test_rows_of_other_kinds_count_as_what_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sp.random_array((3000, 2000), density=0.01, format="csr", random_state=0)
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(3000, 30)))
+    frame.columns = frame.columns.map("c{}".format)
+    seen: list[int] = []
+    original = selection.far_seeds
+
+    def counted(columns: Any, diagonal: Any, *args: Any, **options: Any) -> Any:
+        seen.append(len(diagonal))
+        return original(columns, diagonal, *args, **options)
+
+    monkeypatch.setattr(selection, "far_seeds", counted)
+    monkeypatch.setattr(selection, "_CANDIDATE_BYTES", 2**20)
+    for data, each in ((whole, 20 * 12 + 4), (frame, 30 * 8)):
+        parts = [data[start : start + 1000] for start in (0, 1000, 2000)]
+        mc.Nystrom(mc.Linear(), 5, "kmeans++", random_state=0).fit(mc.Blocks(parts))
+        assert 0.5 * 2**20 < 3 * each * seen.pop() < 2**20

@@ -15,7 +15,6 @@ from sklearn import config_context, svm
 from sklearn.base import clone
 from sklearn.datasets import (
     load_breast_cancer,
-    load_iris,
     make_moons,
 )
 from sklearn.metrics.pairwise import (
@@ -26,6 +25,7 @@ from sklearn.metrics.pairwise import (
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
+from irises import LINEAR, NAMES, NUMBERS, SPECIES, TOL, TWO, WEIGHTS, X, Z, nearness
 from mercer import memory
 from mercer.exceptions import (
     DataError,
@@ -40,15 +40,6 @@ from references import matrix, rbf
 Array = NDArray[np.floating[Any]]
 
 RNG = np.random.default_rng(0)
-X, SPECIES = load_iris(return_X_y=True)
-X = X + 0.05 * RNG.normal(size=X.shape)  # no row twice: the coefficients are then unique
-NAMES = np.array(["setosa", "versicolor", "virginica"])[SPECIES]
-TWO = np.where(SPECIES == 1, "yes", "no")
-NUMBERS = X[:, 0] + np.sin(3 * X[:, 1]) + 0.1 * RNG.normal(size=len(X))
-WEIGHTS = RNG.uniform(0.5, 2.0, size=len(X))
-Z = X[::3] + 0.05 * RNG.normal(size=(50, 4))
-TOL = 1e-8
-LINEAR = [Machine(kernel="linear", tol=TOL) for Machine in (mc.SVC, svm.SVC)]
 
 
 def exceptions_of_principle(estimator: Any) -> dict[str, str]:
@@ -97,62 +88,11 @@ def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-def nearness(model: Any) -> float:
-    """By how much two functions may differ whose objectives agree to a part in ten million.
-
-    The objective is strongly convex: within g of its minimum, |f - f*| <= sqrt(2 g) in the norm of
-    the kernel, so |f(x) - f*(x)| <= sqrt(2 g k(x, x)); the factor is for the intercept.
-    """
-    gap = 1e-7 * float(np.abs(model.objective_).max())
-    assert np.max(model.dual_gap_) < gap
-    return 2 * float(np.sqrt(2 * gap * max(model.kernel_.diag(X).max(), 1.0)))
-
-
 def expanded(model: Any) -> Array:
     """The coefficients of all rows, one column for each row of ``dual_coef_``."""
     coefficients = np.zeros((len(X), len(model.dual_coef_)))
     coefficients[model.support_] = model.dual_coef_.T
     return coefficients
-
-
-ARGUMENTS: list[dict[str, Any]] = [
-    {},
-    {"kernel": "linear"},
-    {"kernel": "poly"},
-    {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.5},
-    {"kernel": "rbf", "gamma": "auto"},
-    {"kernel": "rbf", "gamma": 2.0, "C": 10.0},
-    {"class_weight": "balanced"},
-    {"class_weight": {"setosa": 2.0, "versicolor": 0.5}},
-    {"decision_function_shape": "ovo"},
-]
-
-
-@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
-def test_three_classes(arguments: dict[str, Any], weights: Any) -> None:
-    ours = mc.SVC(tol=TOL, **arguments).fit(X, NAMES, weights)
-    theirs = svm.SVC(tol=TOL, **arguments).fit(X, NAMES, weights)
-    assert ours.converged_
-    assert ours.dual_coef_.shape == (2, len(ours.support_))
-    np.testing.assert_array_equal(ours.support_vectors_, X[ours.support_])
-    assert ours.n_support_.sum() == len(ours.support_)
-    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=nearness(ours))
-    np.testing.assert_allclose(
-        ours.decision_function(Z), theirs.decision_function(Z), atol=nearness(ours)
-    )
-    np.testing.assert_array_equal(ours.predict(Z), theirs.predict(Z))
-    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
-    np.testing.assert_array_equal(ours.class_weight_, theirs.class_weight_)
-
-
-def test_the_layout_of_coefficients() -> None:
-    ours, theirs = (
-        Machine(C=10.0, gamma=0.5, tol=1e-10).fit(X, NAMES) for Machine in (mc.SVC, svm.SVC)
-    )
-    np.testing.assert_array_equal(ours.support_, theirs.support_)
-    np.testing.assert_array_equal(ours.n_support_, theirs.n_support_)
-    np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-3)
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
@@ -380,26 +320,6 @@ def test_weights_that_are_none(bad: Any) -> None:
         mc.SVC().fit(X, TWO, bad)
 
 
-def test_balanced_weights_count_all_rows() -> None:
-    weights = np.where(np.arange(len(X)) % 3 > 0, WEIGHTS, 0.0)
-    ours, theirs = (
-        Machine(class_weight="balanced", gamma=0.5, tol=TOL).fit(X, TWO, weights)
-        for Machine in (mc.SVC, svm.SVC)
-    )
-    np.testing.assert_array_equal(ours.class_weight_, theirs.class_weight_)
-    np.testing.assert_allclose(
-        ours.decision_function(Z), theirs.decision_function(Z), atol=nearness(ours)
-    )
-
-
-def test_values_of_zero_belong_to_the_second_class() -> None:
-    apart, sides = np.array([[-1.0], [1.0]]), np.array(["a", "b"])
-    for machine in (mc.SVC, svm.SVC):
-        model = machine(kernel="linear").fit(apart, sides)
-        assert model.decision_function([[0.0]]) == 0
-        assert model.predict([[0.0]]) == "b"
-
-
 def test_probabilities_beside_a_class_of_one_row() -> None:
     labels = NAMES.astype("<U12")
     labels[7] = "alone"
@@ -495,11 +415,6 @@ def test_bad_shares(machine: Any, nu: Any) -> None:
 def test_a_share_that_no_function_has() -> None:
     with pytest.raises(ParameterError, match="infeasible"):
         mc.NuSVC(nu=0.9).fit(X[:60], SPECIES[:60])
-
-
-def test_one_class_alone_is_refused() -> None:
-    with pytest.raises(DataError, match="only one class"):
-        mc.SVC().fit(X[:50], SPECIES[:50])
 
 
 def test_several_targets_are_refused() -> None:

@@ -17,29 +17,23 @@ from sklearn.datasets import (
     load_breast_cancer,
     load_digits,
     load_iris,
-    make_moons,
 )
 from sklearn.metrics.pairwise import (
     laplacian_kernel,
 )
 from sklearn.model_selection import GridSearchCV
-from sklearn.multiclass import OneVsRestClassifier
 
 import mercer as mc
 from mercer.exceptions import (
     DataError,
 )
 from mercer.solvers.box_qp import smo
+from moons import NUMBERS, RBF, K, X, Y, Z
 from references import matrix, rbf
 
 Array = NDArray[np.floating[Any]]
 
 RNG = np.random.default_rng(1)
-X, Y = make_moons(160, noise=0.25, random_state=0)
-NUMBERS = np.sin(3 * X[:, 0]) + 0.2 * RNG.normal(size=len(X))
-Z = RNG.uniform(-2, 2, size=(40, 2))
-RBF = mc.RBF(length_scale=0.5)
-K = matrix(rbf, X, length_scale=0.5)
 
 
 @pytest.mark.parametrize("C", [0.05, 30.0])
@@ -121,26 +115,6 @@ def test_a_cost_for_each_class() -> None:
     by_cost = mc.SVC(RBF, C={0: 3.0, 1: 0.5}, tol=1e-8).fit(X, Y)
     by_weight = mc.SVC(RBF, C=1.0, class_weight={0: 3.0, 1: 0.5}, tol=1e-8).fit(X, Y)
     np.testing.assert_array_equal(by_cost.dual_coef_, by_weight.dual_coef_)
-
-
-def test_one_class_against_the_rest() -> None:
-    data, y = load_iris(return_X_y=True)
-    ours = mc.SVC(multi_class="ovr", tol=1e-8).fit(data, y)
-    peer = OneVsRestClassifier(svm.SVC(tol=1e-8)).fit(data, y)
-    np.testing.assert_allclose(
-        ours.decision_function(data), peer.decision_function(data), atol=1e-3
-    )
-    assert ours.dual_coef_.shape[0] == 3
-
-
-def test_ties_are_broken_by_the_decision_function() -> None:
-    data, y = load_digits(return_X_y=True)
-    data, y = data[:400], y[:400]
-    model = mc.SVC(C=0.05).fit(data, y)
-    scores = model.decision_function(data)
-    np.testing.assert_array_equal(model.predict(data), model.classes_[scores.argmax(axis=1)])
-    first = mc.SVC(C=0.05, break_ties=False).fit(data, y)
-    np.testing.assert_array_equal(first.predict(data), svm.SVC(C=0.05).fit(data, y).predict(data))
 
 
 def test_two_threads_find_what_one_finds() -> None:

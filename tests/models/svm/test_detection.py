@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 from sklearn.datasets import (
     load_iris,
     make_classification,
-    make_moons,
 )
 from sklearn.exceptions import ConvergenceWarning
 
@@ -19,16 +18,11 @@ import mercer as mc
 from mercer.exceptions import (
     ParameterError,
 )
-from references import matrix, rbf
+from moons import RBF, X, Z
 
 Array = NDArray[np.floating[Any]]
 
 RNG = np.random.default_rng(1)
-X, Y = make_moons(160, noise=0.25, random_state=0)
-NUMBERS = np.sin(3 * X[:, 0]) + 0.2 * RNG.normal(size=len(X))
-Z = RNG.uniform(-2, 2, size=(40, 2))
-RBF = mc.RBF(length_scale=0.5)
-K = matrix(rbf, X, length_scale=0.5)
 IRIS = load_iris().data + 0.05 * RNG.normal(size=(150, 4))
 TOL = 1e-8
 

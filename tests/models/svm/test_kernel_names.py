@@ -6,32 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn import svm
-from sklearn.datasets import (
-    load_iris,
-)
 from sklearn.metrics.pairwise import (
     linear_kernel,
 )
 
 import mercer as mc
+from irises import NAMES, TOL, TWO, X, Z
 from mercer.exceptions import (
     ParameterError,
 )
-
-Array = NDArray[np.floating[Any]]
-
-RNG = np.random.default_rng(0)
-X, SPECIES = load_iris(return_X_y=True)
-X = X + 0.05 * RNG.normal(size=X.shape)  # no row twice: the coefficients are then unique
-NAMES = np.array(["setosa", "versicolor", "virginica"])[SPECIES]
-TWO = np.where(SPECIES == 1, "yes", "no")
-NUMBERS = X[:, 0] + np.sin(3 * X[:, 1]) + 0.1 * RNG.normal(size=len(X))
-WEIGHTS = RNG.uniform(0.5, 2.0, size=len(X))
-Z = X[::3] + 0.05 * RNG.normal(size=(50, 4))
-TOL = 1e-8
-LINEAR = [Machine(kernel="linear", tol=TOL) for Machine in (mc.SVC, svm.SVC)]
 
 
 def test_an_indefinite_name_is_taken_as_scikit_learn_takes_it() -> None:

@@ -7,11 +7,9 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.datasets import (
     load_iris,
-    make_moons,
 )
 from sklearn.exceptions import ConvergenceWarning
 
@@ -20,16 +18,9 @@ from mercer.exceptions import (
     DataError,
 )
 from mercer.models.machine import fitting
+from moons import RBF, X, Y, Z
 from references import matrix, rbf
 
-Array = NDArray[np.floating[Any]]
-
-RNG = np.random.default_rng(1)
-X, Y = make_moons(160, noise=0.25, random_state=0)
-NUMBERS = np.sin(3 * X[:, 0]) + 0.2 * RNG.normal(size=len(X))
-Z = RNG.uniform(-2, 2, size=(40, 2))
-RBF = mc.RBF(length_scale=0.5)
-K = matrix(rbf, X, length_scale=0.5)
 IRIS, SPECIES = load_iris(return_X_y=True)
 TWO = np.where(SPECIES == 1, "yes", "no")
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn import svm
-from sklearn.datasets import load_digits, load_iris, load_wine, make_classification, make_moons
+from sklearn.datasets import load_digits, load_iris, load_wine, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold, train_test_split
@@ -21,13 +21,12 @@ from mercer import memory
 from mercer.models.svm import multiclass
 from mercer.models.svm.probability import Calibration, calibration_error
 from mercer.models.svm.schemes import Pairs, Rest, Scheme, Single, scheme_of
+from moons import RBF, X, Y
 
 Array = NDArray[np.floating[Any]]
 
 RNG = np.random.default_rng(1)
-X, Y = make_moons(160, noise=0.25, random_state=0)
 Z = RNG.uniform(-2, 2, size=(40, 2))
-RBF = mc.RBF(length_scale=0.5)
 
 
 def overlapping(classes: int, seed: int) -> tuple[Array, NDArray[np.intp]]:

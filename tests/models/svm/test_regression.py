@@ -7,23 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from sklearn.datasets import (
-    make_moons,
-)
 from sklearn.exceptions import ConvergenceWarning
 
 import mercer as mc
-from references import matrix, rbf
-
-Array = NDArray[np.floating[Any]]
-
-RNG = np.random.default_rng(1)
-X, Y = make_moons(160, noise=0.25, random_state=0)
-NUMBERS = np.sin(3 * X[:, 0]) + 0.2 * RNG.normal(size=len(X))
-Z = RNG.uniform(-2, 2, size=(40, 2))
-RBF = mc.RBF(length_scale=0.5)
-K = matrix(rbf, X, length_scale=0.5)
+from moons import NUMBERS, RBF, K, X, Z
 
 
 def told(expected: bool, match: str) -> Any:

@@ -8,18 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import mercer as mc
+from few_rows import CODES
 from mercer.models.svm.schemes import scheme_of
-
-RNG = np.random.default_rng(11)
-# Classes of one row to nine, in no order.
-COUNTS = (3, 1, 9, 4, 1, 6, 2)
-CODES = RNG.permutation(np.repeat(np.arange(len(COUNTS)), COUNTS))
-X = RNG.normal(size=(len(CODES), 3)) + np.eye(3)[CODES % 3]
-WEIGHTS = RNG.uniform(0.5, 2.0, size=len(CODES))
-RBF = mc.RBF(length_scale=1.5)
-# LIBSVM has kernel values of float32.
-FLOAT32 = 1e-5
 
 
 def naive_sides(n: int, multi_class: str, codes: NDArray[np.intp]) -> list[dict[int, float]]:

@@ -15,6 +15,7 @@ from sklearn.datasets import (
 from sklearn.svm import SVC, NuSVC
 
 import mercer as mc
+from few_rows import CODES, COUNTS, RBF, WEIGHTS, X
 from mercer import _core
 from mercer.exceptions import (
     ShortFitWarning,
@@ -24,12 +25,6 @@ from mercer.solvers.box_qp import batch
 
 Array = NDArray[np.floating[Any]]
 RNG = np.random.default_rng(11)
-# Classes of one row to nine, in no order.
-COUNTS = (3, 1, 9, 4, 1, 6, 2)
-CODES = RNG.permutation(np.repeat(np.arange(len(COUNTS)), COUNTS))
-X = RNG.normal(size=(len(CODES), 3)) + np.eye(3)[CODES % 3]
-WEIGHTS = RNG.uniform(0.5, 2.0, size=len(CODES))
-RBF = mc.RBF(length_scale=1.5)
 # LIBSVM has kernel values of float32.
 FLOAT32 = 1e-5
 
