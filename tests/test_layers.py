@@ -26,12 +26,12 @@ LAYERS = (
     ("estimator",),
     ("landmarks",),
     ("features",),
-    ("solvers.protocol", "solvers.task", "solvers.settings", "solvers.kernel_features"),
+    ("solvers.protocol", "solvers.kernel_features"),
     ("solvers.ridge",),
     ("solvers.newton",),
     ("solvers.kinks", "solvers.box_qp", "solvers.likelihood"),
     ("solvers",),
-    ("solvers.forecast", "solvers.auto", "solvers.machine_auto"),
+    ("solvers.forecast",),
     ("models",),
     ("plot", "testing", "cli"),
 )
@@ -72,3 +72,20 @@ def test_imports_point_down() -> None:
 def test_no_folder_has_more_than_24_files() -> None:
     files = [p for top in (SOURCE, TESTS) for p in top.rglob("*.py") if p.name != "__init__.py"]
     assert {folder: n for folder, n in Counter(p.parent for p in files).items() if n > 24} == {}
+
+
+#: Test files that are about the project and not one module, or that share a module with another file.
+PROJECT = {"docs", "examples", "layers", "prose", "public_names", "walks", "streams/dask_cluster"}
+#: Modules that only call another.
+TRIVIAL = {"__main__"}
+
+
+def test_tests_mirror_the_sources() -> None:
+    modules = {p.relative_to(SOURCE).with_suffix("").as_posix() for p in SOURCE.rglob("*.py")}
+    modules = {name for name in modules if not name.endswith("__init__")}
+    tests = {
+        p.relative_to(TESTS).with_name(p.stem.removeprefix("test_")).as_posix()
+        for p in TESTS.rglob("test_*.py")
+    }
+    assert tests - modules == PROJECT
+    assert modules - tests == TRIVIAL

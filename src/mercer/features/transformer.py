@@ -85,15 +85,6 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
 
     A subclass draws the features of one term of a kernel. The terms of a sum share the components
     in proportion to their weights, and their features stand side by side.
-
-    Parameters
-    ----------
-    kernel : Kernel, optional
-        The kernel.
-    n_components : int, default=1000
-        The number of features.
-    random_state : int, RandomState, Generator or None, default=None
-        The seed of the draws.
     """
 
     kernel_: Kernel
@@ -288,19 +279,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
 
 
 class DrawnFeatures(FeatureTransformer):
-    """Base of transformers that draw independent, orthogonal or quasi-random vectors.
-
-    Parameters
-    ----------
-    kernel : Kernel, optional
-        The kernel.
-    n_components : int, default=1000
-        The number of features.
-    method : str, default="orthogonal"
-        The joint distribution of the vectors.
-    random_state : int, RandomState, Generator or None, default=None
-        The seed of the draws.
-    """
+    """Base of transformers that draw independent, orthogonal or quasi-random vectors."""
 
     #: The values of the parameter ``method``.
     _methods: ClassVar[tuple[str, ...]]

@@ -236,13 +236,7 @@ Length: TypeAlias = Vector | Literal["median", "scale"]
 
 
 class Declaration(ABC):
-    """What values a parameter may take. As a class attribute it reads the instance's value.
-
-    Parameters
-    ----------
-    default : object, optional
-        The value of a parameter that is not given; without it the parameter is required.
-    """
+    """What values a parameter may take. As a class attribute it reads the instance's value."""
 
     name: str = "parameter"
 
@@ -284,23 +278,7 @@ class Declaration(ABC):
 
 
 class Continuous(Declaration):
-    """A real number or array, with a map to the unconstrained line.
-
-    Parameters
-    ----------
-    default : float, array-like, str, Fixed or Bounded, optional
-        The default; without it the parameter is required.
-    ndim : int
-        The largest number of dimensions: 0 for a number only.
-    per_column : bool
-        Whether a 1-D array, one value for each column of the data, is allowed.
-    heuristics : sequence of str
-        Names that are allowed in place of a number until data resolve them.
-    allow_infinity : bool
-        Whether infinity is allowed; it is never learned.
-    learned : bool
-        Whether the parameter can be learned; otherwise it is concrete.
-    """
+    """A real number or array, with a map to the unconstrained line."""
 
     _noun: str
 

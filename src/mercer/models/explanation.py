@@ -27,13 +27,7 @@ _PLURALS = {"class": "classes", "quantile": "quantiles", "target": "targets"}
 
 
 class ExplainedModel(KernelEstimator):
-    """Base of models whose predictions are sums of one term per training point.
-
-    Parameters
-    ----------
-    kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="scale"``.
-    """
+    """Base of models whose predictions are sums of one term per training point."""
 
     kernel_: Kernel
     points_: Points

@@ -51,13 +51,7 @@ class ScoredRegressor(RegressorMixin):
 
 
 class KernelRegressor(MultiOutputMixin, ScoredRegressor, KernelEstimator):
-    """Base of regressors with one target or several.
-
-    Parameters
-    ----------
-    kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="scale"``.
-    """
+    """Base of regressors with one target or several."""
 
     _is_vector: bool
 

@@ -106,11 +106,6 @@ class FeatureRepresenterModel(RepresenterModel):
     """Base of models f(x) = sum_i a_i k(x, x_i) + b that may be f(x) = phi(x)'v + b as well.
 
     A subclass's fit sets ``solver_`` and ``_function``, which is None where there are no features.
-
-    Parameters
-    ----------
-    kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="scale"``.
     """
 
     rows_: NDArray[Any]

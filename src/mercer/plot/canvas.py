@@ -31,18 +31,10 @@ COLOURS = (ORANGE, BLUE, GREEN, VERMILION, SKY, PURPLE)
 
 
 class Display:
-    """Base of displays, with the attributes that ``plot`` sets.
+    """Base of displays, with the attributes that ``plot`` sets."""
 
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-        The axes drawn on.
-    figure_ : matplotlib Figure
-        Their figure.
-    """
-
-    ax_: Axes
-    figure_: Figure | SubFigure
+    ax_: Axes  # the axes drawn on
+    figure_: Figure | SubFigure  # their figure
 
     @classmethod
     def _require_matplotlib(cls) -> None:

@@ -447,16 +447,6 @@ class Solver(ABC):
 
     They are equal if their parameters are, arrays and transformers among them by what they hold: a
     subclass is declared with ``eq=False``, since data classes compare otherwise.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> solver = mc.solvers.NystromSolver(n_landmarks=100)
-    >>> solver.replace(n_landmarks=200).n_landmarks, solver.n_landmarks
-    (200, 100)
-    >>> model = mc.KernelRidge(solver=solver).set_params(solver__n_landmarks=50)
-    >>> model.solver.n_landmarks
-    50
     """
 
     #: Whether the solver works with the matrix of all pairs of rows, stored or not.

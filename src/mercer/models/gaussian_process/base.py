@@ -60,19 +60,6 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
 
     A subclass calls `_learn` in its fit, which also keeps the best model so far after an interrupt,
     and stores the log marginal likelihood as a function of hyper-parameters in ``_objective``.
-
-    Parameters
-    ----------
-    kernel : Kernel, optional
-        The kernel; by default ``1.0 * RBF(length_scale="scale")``.
-    learn : bool, default=True
-        Whether to learn hyper-parameters; otherwise they are used as they are.
-    n_restarts : int, default=0
-        How often the search starts again, at values drawn on the scale of the data.
-    max_iter : int, default=200
-        Iterations of L-BFGS-B from each start.
-    random_state : int, RandomState or None, default=None
-        Where the restarts come from.
     """
 
     log_marginal_likelihood_: float

@@ -34,13 +34,7 @@ class Training:
 
 
 class RidgeDiagnostics(KernelRegressor):
-    """Leave-one-out residuals, shrinkage and degrees of freedom of a fitted ridge model.
-
-    Parameters
-    ----------
-    kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="scale"``.
-    """
+    """Leave-one-out residuals, shrinkage and degrees of freedom of a fitted ridge model."""
 
     alpha_: float
     jitter_: float

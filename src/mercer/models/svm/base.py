@@ -97,23 +97,6 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     """Base of support vector machines.
 
     A subclass states dual problems over the rows, and names the attributes of their solutions.
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable
-        A kernel, or one by scikit-learn's name.
-    degree, gamma, coef0 : int, "scale", "auto" or float, float
-        The arguments of a kernel that is named.
-    tol : float
-        How far a row may be from its condition of optimality.
-    shrinking, verbose : bool
-        For code written for scikit-learn.
-    cache_size : float or None
-        Megabytes for kernel values that are kept.
-    max_iter : int
-        The largest number of steps; -1 for the solver's own limit.
-    psd : {"raise", "clip", "flip", "shift", "ignore"} or None
-        What to do with a kernel matrix that is not positive semi-definite.
     """
 
     support_: NDArray[Any]
@@ -147,7 +130,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         self.verbose = verbose
         self.psd = psd
 
-    kernel: Any
+    kernel: Any  # A kernel, or one by scikit-learn's name
     n_iter_: Any
     dual_gap_: Any
     objective_: Any

@@ -71,7 +71,7 @@ class SVC(SupportVectorClassifier):
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
-        Whether ties of votes are broken by their decision function. LIBSVM takes the
+        Whether ties of votes are broken by the decision function. LIBSVM takes the
         first of them. Without effect with ``probability=True``.
     probability : bool, default=False
         Whether to learn `predict_proba`, from machines that are fitted without each of five parts
@@ -330,7 +330,7 @@ class NuSVC(SupportVectorClassifier):
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
-        Whether ties of votes are broken by their decision function. Without
+        Whether ties of votes are broken by the decision function. Without
         effect with ``probability=True``.
     probability : bool, default=False
         Whether to learn `predict_proba`, whose largest is then predicted, as for `SVC`.

@@ -22,13 +22,7 @@ Array = NDArray[np.float64]
 
 
 class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
-    """Base of machines of one class.
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        A kernel, or one by scikit-learn's name.
-    """
+    """Base of machines of one class."""
 
     def __init__(
         self,

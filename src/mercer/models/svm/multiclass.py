@@ -39,27 +39,7 @@ _HELD = 2**20
 
 
 class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
-    """Base of machines for classes: one function for each pair of classes, or for each class.
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable
-        A kernel, or one by scikit-learn's name.
-    class_weight : dict, "balanced" or None
-        What the weights of the rows of each class are multiplied by.
-    decision_function_shape : {"ovr", "ovo"}
-        What `decision_function` returns for more than two classes.
-    break_ties : bool
-        Whether ties of votes are broken by their decision function.
-    probability : bool
-        Whether to learn `predict_proba`, whose largest is then predicted.
-    random_state : int, RandomState, Generator or None
-        For the parts of the rows that are left out for it.
-    multi_class : {"ovo", "ovr"}
-        One function for each pair of classes, or for each class against the rest.
-    **shared
-        What all machines have.
-    """
+    """Base of machines for classes: one function for each pair of classes, or for each class."""
 
     calibration_error_: float
 

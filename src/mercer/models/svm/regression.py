@@ -25,13 +25,7 @@ Array = NDArray[np.float64]
 
 
 class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
-    """Base of machines for regression.
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        A kernel, or one by scikit-learn's name.
-    """
+    """Base of machines for regression."""
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
