@@ -74,7 +74,7 @@ def test_no_folder_has_more_than_24_files() -> None:
     assert {folder: n for folder, n in Counter(p.parent for p in files).items() if n > 24} == {}
 
 
-#: Test files that are about the project and not one module, or that share a module with another file.
+#: Test files about the project and not one module, or with a module that has another file.
 PROJECT = {"docs", "examples", "layers", "prose", "public_names", "walks", "streams/dask_cluster"}
 #: Modules that only call another.
 TRIVIAL = {"__main__"}
