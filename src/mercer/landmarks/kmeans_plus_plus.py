@@ -1,4 +1,4 @@
-r"""Seeds by k-means++ in the feature space of a kernel: seeds that are far apart.
+r"""Seeds by k-means++ in the feature space of a kernel: points that are far apart.
 
 The first seed is drawn by weight, each next one in proportion to weight times squared distance to
 the nearest seed (Arthur and Vassilvitskii 2007), where
