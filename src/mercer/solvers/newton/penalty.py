@@ -13,6 +13,7 @@ the minimiser still belongs to some beta, and a search minimises the objective o
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -42,6 +43,7 @@ def effective_alpha(measure: Measure, alpha: float, penalty: Penalty) -> float:
 
 
 def _root(measure: Measure, alpha: float, penalty: Penalty) -> float:
+    @cache  # a warm start may change the last digits: the ends of the bracket keep their signs
     def excess(logarithm: float) -> float:
         _, norm = measure(float(np.exp(logarithm)))
         if norm == 0:

@@ -185,7 +185,9 @@ class Problem:
         rounding *= 8 * stalled * _EPS * max_norm
         parts = max_norm * np.sqrt(len(self.rows)) * float(slopes + products)
         residual, bound = error / terms if terms > 0 else 0.0, error**2 / (2 * self.alpha)
-        small = is_small(error, terms, tol, rounding, parts)
+        # By strong convexity the objective is at most `bound` above its minimum.
+        at_rounding = stalled and bound <= _EPS * abs(point.objective)
+        small = at_rounding or is_small(error, terms, tol, rounding, parts)
         if self.fit_intercept:
             total = float(np.linalg.norm(sums.grad_intercept))
             terms = float(sums.abs_grad_intercept.sum())
