@@ -31,6 +31,7 @@ from benchmarks.races import (
     real_ridge,
     ridge,
     svm,
+    threads,
 )
 
 GROUPS = {
@@ -50,6 +51,7 @@ GROUPS = {
     "growth": growth.races,
     "real_ridge": real_ridge.races,
     "features": features.races,
+    "threads": threads.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "blas.hpp"
 #include "data.hpp"
 #include "program.hpp"
 #include "threads.hpp"
@@ -180,6 +181,32 @@ struct RowSumJob {
   Interrupt interrupt;
 };
 
+// A = Q T Q', T tridiagonal, see tridiagonal.hpp. The lower triangle of the matrix is read, and all of
+// it is overwritten.
+template <class T>
+struct TridiagonalJob {
+  const Blas<T>* blas = nullptr;
+  Part<T> matrix;
+  T* diagonal = nullptr;  // of T, and the entries beside it
+  T* beside = nullptr;
+  T* tau = nullptr;  // room for the factors of the reflections
+  Part<T> basis;     // Q
+  int threads = 1;
+  Interrupt interrupt;
+};
+
+// The diagonal of Q (T + alpha)^-1 Q' for several factors L D L' of T + alpha.
+template <class T>
+struct LeveragesJob {
+  const T* basis = nullptr;  // Q, by columns
+  std::int64_t rows = 0, columns = 0, stride = 0, factors = 0;
+  const T* links = nullptr;    // below the diagonal of L: one row per column of Q
+  const T* weights = nullptr;  // 1 / D, likewise
+  T* out = nullptr;            // one row per factor
+  int threads = 1;
+  Interrupt interrupt;
+};
+
 // Throw std::invalid_argument unless the job can run without reading or writing out of bounds.
 template <class T>
 void check_pairs(const Pairs<T>& pairs);
@@ -202,6 +229,8 @@ struct EngineTable {
   void (*smo)(SmoJob<T>&);
   void (*smo_batch)(const SmoBatchJob<T>&);
   void (*row_sum)(const RowSumJob<T>&);
+  void (*tridiagonal)(const TridiagonalJob<T>&);
+  void (*leverages)(const LeveragesJob<T>&);
 };
 
 struct Engine {

@@ -10,6 +10,7 @@
 #include "row_sum.hpp"
 #include "smo.hpp"
 #include "smo_batch.hpp"
+#include "tridiagonal.hpp"
 
 namespace mercer::MERCER_ISA {
 
@@ -17,7 +18,7 @@ template <class T>
 constexpr EngineTable<T> engine_table() {
   return {run_gram<T>,      run_product<T>, run_normal_product<T>, run_contract<T>,
           run_hadamard<T>,  run_waves<T>,   run_inverse<T>,        run_smo<T>,
-          run_smo_batch<T>, run_row_sum<T>};
+          run_smo_batch<T>, run_row_sum<T>, run_tridiagonal<T>,    run_leverages<T>};
 }
 
 }  // namespace mercer::MERCER_ISA

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer as mc
 from mercer.exceptions import ParameterError
@@ -43,6 +45,47 @@ def test_the_environment_variable_of_a_new_process() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
     )
     assert done.stdout.strip() == "3"
+
+
+def test_limits_of_a_whole_process_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MERCER_NUM_THREADS", raising=False)
+    for name in ("OMP_NUM_THREADS", "LOKY_MAX_CPU_COUNT"):
+        with monkeypatch.context() as environment:
+            environment.setenv(name, "1")
+            assert mc.thread_count() == 1
+            environment.setenv(name, "not a number")
+            assert mc.thread_count() >= 1
+
+
+def test_threads_of_a_pool_follow_the_block_that_they_work_for() -> None:
+    with mc.threads(1), ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda _: mc.thread_count(), range(4))) == [1] * 4
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(mc.thread_count).result() == mc.thread_count()
+
+
+def test_a_fit_uses_one_thread_of_blas_and_gives_the_others_back() -> None:
+    def counts() -> set[int]:
+        libraries = [one for one in threadpool_info() if one["user_api"] == "blas"]
+        return {one["num_threads"] for one in libraries}
+
+    inside: list[set[int]] = []
+
+    class Watched(mc.PairKernel):
+        """Counts the threads of BLAS while it is evaluated."""
+
+        psd = True
+
+        def pairs(self, A: Any, B: Any) -> Any:
+            inside.append(counts())
+            return np.array([[float(a == b) for b in B] for a in A])
+
+    with threadpool_limits(2):
+        mc.KernelRidge(Watched(), alpha=1.0).fit(["a", "b", "c"], [1.0, 2.0, 3.0])
+        assert counts() == {2}
+    assert inside and all(found == {1} for found in inside)
+    with threadpool_limits(1), mc.threads(2):
+        assert counts() == {1}  # lowered, never raised
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "two", None])

@@ -107,5 +107,6 @@ void run_released(F run) {
 void bind_points(nb::module_& m);
 void bind_pairs(nb::module_& m);
 void bind_matrices(nb::module_& m);
+void bind_linear_algebra(nb::module_& m);
 
 }  // namespace mercer::python

@@ -20,6 +20,7 @@ NB_MODULE(_core, m) {
   bind_points(m);
   bind_pairs(m);
   bind_matrices(m);
+  bind_linear_algebra(m);
 }
 
 }  // namespace mercer::python

@@ -1,4 +1,10 @@
-"""How many threads the engine uses."""
+"""How many threads the engine uses, and BLAS.
+
+BLAS libraries have threads of their own. They keep a core busy for milliseconds after each call, and
+get in the way of the engine's threads, which sleep. So mercer runs BLAS on one thread
+(`single_blas`), and shares large products and factors among the engine's threads
+(`mercer.linalg.blocked`). Limits that others have set are lowered, and never raised.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +22,20 @@ from mercer.exceptions import ParameterError
 
 # What a C int holds: the engine and the libraries of linear algebra take no more.
 _MOST = 2**31 - 1
+# Limits for all libraries of a process, which workers of joblib set too.
+_LIMITS = ("OMP_NUM_THREADS", "LOKY_MAX_CPU_COUNT")
 
 _chosen: ContextVar[int | None] = ContextVar("mercer_threads", default=None)
+# The limits of all open `threads` blocks: they hold for the threads of a pool too.
+_open: list[int] = []
 
 
 def thread_count() -> int:
     """Return the number of threads that the next engine call will use.
 
     The innermost `threads` context decides, then the environment variable ``MERCER_NUM_THREADS``,
-    then the number of processors this process may run on.
+    then the number of processors this process may run on. ``OMP_NUM_THREADS`` and
+    ``LOKY_MAX_CPU_COUNT`` limit that number.
 
     Examples
     --------
@@ -36,17 +47,21 @@ def thread_count() -> int:
     chosen = _chosen.get()
     if chosen is not None:
         return chosen
+    if _open:
+        return min(_open)
     variable = os.environ.get("MERCER_NUM_THREADS")
     if variable:
         return _checked(variable, "MERCER_NUM_THREADS")
-    return _processors()
+    limits = [int(os.environ[name]) for name in _LIMITS if os.environ.get(name, "").isdigit()]
+    return max(1, min([_processors(), *limits]))
 
 
 @contextmanager
 def threads(n: int) -> Iterator[None]:
     """Limit mercer, and the BLAS calls it makes, to ``n`` threads inside a ``with`` block.
 
-    Results of the engine do not depend on the number of threads.
+    Results of the engine do not depend on the number of threads. Threads of a pool that have no
+    block of their own follow the smallest limit that is open.
 
     Parameters
     ----------
@@ -61,86 +76,102 @@ def threads(n: int) -> Iterator[None]:
     """
     count = _checked(n, "threads(n)")
     token = _chosen.set(count)
+    _open.append(count)
+    _blas.add(count)
     try:
-        with _blas().limit(limits=count, user_api="blas"):
+        yield
+    finally:
+        _blas.remove(count)
+        _open.remove(count)
+        _chosen.reset(token)
+
+
+@contextmanager
+def single_blas() -> Iterator[int]:
+    """Run BLAS on the calling thread alone inside a block.
+
+    The value is the number of engine threads that may call BLAS: no more than others allow it.
+    """
+    allowed = _blas.add(1)
+    try:
+        yield min(thread_count(), allowed)
+    finally:
+        _blas.remove(1)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread, and one of BLAS, inside a block that runs beside others like it."""
+    token = _chosen.set(1)
+    try:
+        with single_blas():
             yield
     finally:
         _chosen.reset(token)
 
 
-@contextmanager
-def blas_threads(at_most: int | None = None) -> Iterator[None]:
-    """Make BLAS and LAPACK follow mercer's number of threads, or use fewer, inside a block.
+class _BlasLimits:
+    """The limits on the threads of BLAS that are in force, which are those of the whole process.
 
-    Parameters
-    ----------
-    at_most : int, optional
-        An upper limit: small decompositions lose more by waiting for each other than they gain.
+    The libraries get back what they had when the last limit is removed.
     """
-    if at_most is None and not os.environ.get("MERCER_NUM_THREADS"):
-        yield  # the default of the library, or the limit that `threads` has set
-        return
-    with _blas().limit(limits=min(at_most or thread_count(), thread_count()), user_api="blas"):
-        yield
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Use one thread, and one of BLAS, inside a block that runs beside others like it.
-
-    The threads of BLAS are those of the whole process: they are limited when the first such block
-    begins, and given back when the last one ends.
-    """
-    token = _chosen.set(1)
-    _single.enter()
-    try:
-        yield
-    finally:
-        _single.leave()
-        _chosen.reset(token)
-
-
-class _SingleThreaded:
-    """Counts the blocks that run with one thread of BLAS."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._inside = 0
-        self._limit: Any = None
+        self._limits: list[int] = []
+        self._before: list[tuple[Any, int]] = []
+        self._allowed = _MOST
 
-    def enter(self) -> None:
+    def add(self, limit: int) -> int:
+        """Add a limit; return how many threads BLAS had before all of them."""
         with self._lock:
-            if not self._inside:
-                _take_over()
-                self._limit = _blas().limit(limits=1, user_api="blas")
-            self._inside += 1
+            if not self._limits:
+                self._before = [(library, library.num_threads) for library in _libraries()]
+                self._allowed = max(1, min((count for _, count in self._before), default=_MOST))
+            lowest = min(self._limits, default=_MOST)
+            self._limits.append(limit)
+            if limit < lowest:
+                self._apply()
+            return self._allowed
 
-    def leave(self) -> None:
+    def remove(self, limit: int) -> None:
         with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                _take_over()
-                self._limit.restore_original_limits()
-                _take_over()
+            self._limits.remove(limit)
+            if limit < min(self._limits, default=_MOST):
+                self._apply()
 
-
-_single = _SingleThreaded()
+    def _apply(self) -> None:
+        for library, count in self._before:
+            if count > 1:
+                # threadpoolctl 3.8 ignores, without a word, all threads but the first that sets a
+                # limit: any thread may set the one of mercer.
+                _take_over()
+                library.set_num_threads(min([count, *self._limits]))
+                _take_over()
 
 
 def _take_over() -> None:
-    """Let the next thread set the number of BLAS threads, whichever thread did so before.
-
-    threadpoolctl 3.8 ignores, without a word, all threads but the first that sets it.
-    """
     release = getattr(OpenBLASController, "clear_controlling_thread", None)
     if release is not None:
         release(force=True)
 
 
+_blas = _BlasLimits()
+
+
+def _after_fork() -> None:
+    """A child begins without the lock that another thread of its parent may have held."""
+    _blas._lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 @cache
-def _blas() -> ThreadpoolController:
-    """Finding the loaded libraries takes milliseconds, setting their threads microseconds."""
-    return ThreadpoolController()
+def _libraries() -> list[Any]:
+    """The loaded libraries of BLAS: finding them takes milliseconds."""
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 def _checked(value: object, owner: str) -> int:

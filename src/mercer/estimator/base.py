@@ -16,6 +16,7 @@ from mercer.exceptions import DataError, DataTypeError, ParameterError, as_data_
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
+from mercer.parallel import single_blas
 from mercer.streams.sources import Given, rows_of, source_of
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import Targets
@@ -152,7 +153,8 @@ class KernelEstimator(BaseEstimator):
         for name in [name for name in before if self._is_fitted_state(name)]:
             delattr(self, name)
         try:
-            yield
+            with single_blas():
+                yield
         except BaseException as error:
             if not (isinstance(error, KeyboardInterrupt) and self._keeps_partial_fit()):
                 self.__dict__.clear()

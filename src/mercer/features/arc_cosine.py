@@ -17,6 +17,7 @@ from mercer.features.transformer import ConstantFeature, DrawnFeatures, TermMap
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import ArcCosine
 from mercer.kernels.points import Points
+from mercer.linalg.blocked import multiply
 
 __all__ = ["ArcCosineFeatures"]
 
@@ -48,7 +49,7 @@ class NetworkUnits:
     def write(self, parts: Sequence[Any], out: Array) -> None:
         """Write the features of rows to `out`."""
         with np.errstate(over="ignore", invalid="ignore"):
-            np.matmul(parts[0], self.matrix, out=out)
+            multiply(parts[0], self.matrix, out)
             if self.order == 0:
                 np.heaviside(out, self.at_zero, out=out)
             else:

@@ -20,7 +20,7 @@ from mercer.kernels.points import Points
 from mercer.landmarks.selection import require_no_noise, select_rows
 from mercer.linalg.cholesky import Advice
 from mercer.linalg.whitening import Whitening, whiten
-from mercer.parallel import blas_threads
+from mercer.parallel import single_blas
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import WeightedDraw
 from mercer.sampling import random_numbers, seed_from, uniform_rows
@@ -33,8 +33,6 @@ __all__ = ["Nystrom"]
 
 # Number of rows from which the trace error is estimated if the selection did not compute it.
 _SAMPLE = 5000
-# Number of kernel values that are whitened per call, so that Ctrl-C takes effect.
-_PANEL = 2**22
 
 _ADVICE = Advice("alpha", "use a kernel whose is_psd is True")
 
@@ -192,7 +190,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
                 "or use a kernel that grows less fast."
             )
         require_positive(self, self.kernel_, square, _ADVICE)
-        with blas_threads():
+        with single_blas():
             whitening = whiten(square)
         self.rank_ = whitening.rank
         if not whitening.rank:  # keep one zero feature for a kernel that is zero everywhere
@@ -241,12 +239,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         cross = self.kernel_(points, self.landmarks_)
         upper = self.factor_.astype(cross.dtype, copy=False)
         whitening = Whitening(np.arange(len(upper)), upper)
-        step = max(1, _PANEL // len(upper))
-        with blas_threads():
-            for first in range(0, len(cross), step):
-                rows = slice(first, first + step)
-                cross[rows] = whitening.apply(cross[rows])
-        return cross
+        return whitening.apply(cross)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Compute pre-images, points with given features, for kernels with an input gradient.
@@ -275,7 +268,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
                 f"are {len(self.factor_)}; pass features as transform returns them."
             )
         find = PreImages(self.kernel_, self.landmarks_, self.factor_, type(self).__name__)
-        with blas_threads(1):  # the matrices of each step are small
+        with single_blas():
             return find(features)
 
     @property

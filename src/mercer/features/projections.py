@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
+from mercer.linalg.blocked import multiply
 from mercer.parallel import thread_count
 
 __all__ = ["Dense", "Projection", "Structured", "fastfood", "project", "sorf"]
@@ -49,7 +50,7 @@ class Dense:
     def write(self, rows: Matrix, out: Array) -> None:
         """Write the projections of the rows to `out`."""
         if isinstance(rows, np.ndarray):
-            np.matmul(rows - self.centre, self.matrix, out=out)
+            multiply(rows - self.centre, self.matrix, out)
         else:
             np.subtract(rows @ self.matrix, self.centre @ self.matrix, out=out)
 

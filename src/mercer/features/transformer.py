@@ -22,7 +22,7 @@ from mercer.features.normal_draws import generator
 from mercer.kernels.base import Kernel, points_of
 from mercer.kernels.points import Points
 from mercer.kernels.views import View
-from mercer.parallel import blas_threads
+from mercer.parallel import single_blas
 from mercer.rows.rows import RowBlock, RowSource
 from mercer.streams.targets import NoTargets
 
@@ -231,7 +231,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         if not self._may_overflow:
             self._require_range([matrix for term in parts for matrix in term], dtype)
         out = self._empty(len(points), dtype)
-        with blas_threads():
+        with single_blas():
             for rows in _blocks(out):
                 self._write_rows(maps, parts, rows, out[rows])
         return out

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mercer.exceptions import ParameterError
 from mercer.linalg.cholesky import factorise
 from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Indices, generator_of
-from mercer.parallel import blas_threads
+from mercer.parallel import single_blas
 
 # Smallest number of rows of the first level.
 _FEW = 128
@@ -83,7 +83,7 @@ def leverage_scores(
     order = generator.permutation(n)
     sizes = _halves(n, max(_FEW, n_samples or 0))
     sample, weights = order[: sizes[0]], np.ones(sizes[0])
-    with blas_threads():
+    with single_blas():
         for size in sizes[1:]:
             rows = np.sort(order[:size])
             scores = _estimates(get, diagonal, rows, sample, weights, alpha)

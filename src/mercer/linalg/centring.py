@@ -37,21 +37,27 @@ def reflector_of(root: Array) -> Array:
 
 
 def reflected(gram: Array, v: Array) -> Array:
-    """Reflect a symmetric matrix in place, and drop its first row and column."""
+    """Reflect a symmetric matrix in place, and drop its first row and column.
+
+    The result is the lower triangle of a matrix in Fortran order.
+    """
     product = gram @ v
     q = 2 * (product - (v @ product) * v)
     a = gram if gram.flags.f_contiguous else np.ascontiguousarray(gram).T
     syr2 = get_blas_funcs("syr2", (a,))
-    # If `gram` is in C order the view is its transpose, whose upper triangle is the lower one.
-    transposed = a is not gram
-    updated: Array = syr2(-1.0, v, q, a=a, lower=not transposed, overwrite_a=True)
-    return (updated.T if transposed else updated)[1:, 1:]
+    updated: Array = syr2(-1.0, v, q, a=a, lower=True, overwrite_a=True)
+    return updated[1:, 1:]
 
 
 def lifted(reduced: Array, v: Array) -> Array:
     """Map columns from the reflected axes (without the first) back to the original axes."""
     vectors = np.empty((len(v), reduced.shape[1]), reduced.dtype, order="F")
     vectors[0], vectors[1:] = 0, reduced
+    return lifted_in_place(vectors, v)
+
+
+def lifted_in_place(vectors: Array, v: Array) -> Array:
+    """Map columns in Fortran order, whose first entries are zero, back to the original axes."""
     if not vectors.size:
         return vectors
     ger = get_blas_funcs("ger", (vectors,))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from mercer.exceptions import ValidityError
+from mercer.linalg import blocked
 from mercer.linalg.symmetric import asymmetry, mirror
 
 Array = NDArray[np.floating[Any]]
@@ -60,9 +61,8 @@ class Factor:
 
     def half_solve(self, right: Array) -> Array:
         """Solve L x = b, in place if b is in Fortran order."""
-        trsm = get_blas_funcs("trsm", (self.upper, right))
-        solved: Array = trsm(1.0, self.upper, right, trans_a=1, overwrite_b=True)
-        return solved
+        right = np.asfortranarray(right, self.upper.dtype)
+        return blocked.solve_triangular(self.upper, right, transposed=True)
 
     def multiply(self, vectors: Array) -> Array:
         """The product L v, which has covariance A for standard normal v."""
@@ -163,7 +163,7 @@ def shifted_cholesky(
     while shift <= most:
         trial = np.array(matrix, order="F")
         if _factorise(trial, trial.diagonal() + shift):
-            return np.triu(trial), shift
+            return np.tril(trial.T).T, shift  # in Fortran order
         shift *= factor
     return None
 
@@ -194,9 +194,7 @@ def _rungs(dtype: np.dtype[Any]) -> list[float]:
 def _factorise(a: Array, diagonal: Array) -> bool:
     """Overwrite the upper triangle of a Fortran-ordered matrix with its factor."""
     np.fill_diagonal(a, diagonal)
-    potrf = get_lapack_funcs("potrf", (a,))
-    _, info = potrf(a, lower=False, clean=False, overwrite_a=True)
-    return bool(info == 0)
+    return blocked.factorise(a)
 
 
 def _restore(a: Array, diagonal: Array) -> None:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, qr, solve_triangular
 
 from mercer.exceptions import ValidityError
+from mercer.linalg.blocked import multiply
 from mercer.linalg.cholesky import shifted_cholesky
 
 Array = NDArray[np.floating[Any]]
@@ -53,19 +54,17 @@ class LowRankInverse:
     def of(cls, factor: Array, floor: float = 0.0) -> LowRankInverse:
         """Decompose F F'."""
         factor = factor.astype(np.float64, copy=False)
-        values, turn = eigh(factor.T @ factor, overwrite_a=True)
+        values, turn = eigh(multiply(factor.T, factor, triangle="lower"), overwrite_a=True)
         return cls(factor, turn, np.maximum(values, 0.0), floor)
 
     def __call__(self, vectors: Array, shifts: Array) -> Array:
         """Apply the inverse, to each column with its own shift."""
         shifts = np.maximum(shifts, self._least)
-        inside = self.turn.T @ (self.factor.T @ vectors)
+        inside = self.turn.T @ multiply(self.factor.T, vectors)
         least = self.values.max(initial=0.0) * np.finfo(np.float64).eps + np.finfo(np.float64).tiny
         share = 1 - np.minimum(self.floor / np.maximum(self.values, least), 1.0)
-        solved: Array = vectors - self.factor @ (
-            self.turn @ (share[:, None] * inside / (self.values[:, None] + shifts))
-        )
-        return solved
+        inside = self.turn @ (share[:, None] * inside / (self.values[:, None] + shifts))
+        return vectors - multiply(self.factor, inside)
 
     @property
     def _least(self) -> float:

@@ -25,11 +25,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs
 
 from mercer.exceptions import ParameterError, ValidityError
+from mercer.linalg.blocked import multiply, solve_triangular
 from mercer.linalg.whitening import whiten
-from mercer.parallel import blas_threads
 
 Array = NDArray[np.floating[Any]]
 Indices = NDArray[np.intp]
@@ -40,8 +39,6 @@ Entries = Callable[[Indices, Indices], Array]
 _NOISE = 128
 # Smallest residual of a greedy pivot within a block, relative to the largest residual.
 _THRESHOLD = 0.5
-# Number of rows of the factor per block.
-_PANEL = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,14 +134,13 @@ def pivoted_cholesky(
     state = _Elimination(columns, diagonal, rank, entries)
     generator = generator_of(rng)
     size = block or (_default_block(state.capacity) if method == "random" else 1)
-    with blas_threads():
-        while state.unfinished(tol):
-            if method == "random":
-                proposed = state.drawn(size, generator)
-                draws = generator.random(size) * state.residual[proposed]
-                state.take(proposed, partial(_accepted, draws=draws))
-            else:
-                state.take(state.largest(size), _largest_first)
+    while state.unfinished(tol):
+        if method == "random":
+            proposed = state.drawn(size, generator)
+            draws = generator.random(size) * state.residual[proposed]
+            state.take(proposed, partial(_accepted, draws=draws))
+        else:
+            state.take(state.largest(size), _largest_first)
     return state.result()
 
 
@@ -183,10 +179,9 @@ def nystrom(
     """
     pivots = np.asarray(pivots, dtype=np.intp)
     cross = columns(pivots)
-    with blas_threads():
-        whitening = whiten(cross[pivots], tol=tol)
-        kept = whitening.kept
-        factor = whitening.apply(cross[:, kept])
+    whitening = whiten(cross[pivots], tol=tol)
+    kept = whitening.kept
+    factor = whitening.apply(cross[:, kept])
     squares = np.sum(np.square(factor, dtype=np.float64), axis=0)
     total = float(np.sum(np.maximum(diagonal, 0), dtype=np.float64))
     return LowRank(factor, pivots[kept], _relative(total, total - np.cumsum(squares)))
@@ -257,23 +252,16 @@ class _Elimination:
         """Add the columns of (K - F F')_P L^-T at the pivots P."""
         start, end = self.rank, self.rank + len(pivots)
         block = np.require(self.columns(pivots), self.dtype, ["C", "W"])
-        known = self.factor[pivots, :start].T
-        lower = np.asfortranarray(lower, self.dtype)
-        trsm = get_blas_funcs("trsm", (lower,))
-        rows, explained = np.empty(self.n), np.zeros(end - start)
-        for first in range(0, self.n, _PANEL):  # each panel stays in the cache
-            span = slice(first, first + _PANEL)
-            part = block[span]
-            if start:
-                part -= self.factor[span, :start] @ known
-            part = trsm(1.0, lower, part.T, lower=True, overwrite_b=True).T
-            self.factor[span, start:end] = part
-            squares = np.square(part, dtype=np.float64)
-            rows[span] = squares.sum(axis=1)
-            explained += squares.sum(axis=0)
+        if start:
+            known = np.ascontiguousarray(self.factor[pivots, :start])
+            multiply(self.factor[:, :start], known.T, block, alpha=-1.0, beta=1.0)
+        upper = np.asfortranarray(lower.T, self.dtype)
+        block = solve_triangular(upper, block.T, transposed=True).T
+        self.factor[:, start:end] = block
+        squares = np.square(block, dtype=np.float64)
         self.pivots[start:end], self.rank = pivots, end
-        self.traces.extend(self.trace - np.cumsum(explained))
-        self._reduce(rows, pivots)
+        self.traces.extend(self.trace - np.cumsum(squares.sum(axis=0)))
+        self._reduce(squares.sum(axis=1), pivots)
 
     def _reduce(self, explained: Array, pivots: Indices) -> None:
         """Subtract from the residual diagonal; its rest at the pivots is rounding error."""

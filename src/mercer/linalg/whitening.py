@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs, get_lapack_funcs, solve_triangular
+from scipy.linalg import get_lapack_funcs, solve_triangular
 
 from mercer.exceptions import ValidityError
+from mercer.linalg import blocked
 from mercer.linalg.cholesky import shifted_cholesky
 
 Array = NDArray[np.floating[Any]]
@@ -45,9 +46,8 @@ class Whitening:
     def apply(self, cross: Array) -> Array:
         """The rows of F = K_xP R^-1, so that F F' is the Nystrom approximation."""
         upper = self.upper.astype(cross.dtype, copy=False)
-        trsm = get_blas_funcs("trsm", (upper,))
-        right = np.ascontiguousarray(cross).T
-        return np.asarray(trsm(1.0, upper, right, trans_a=1, overwrite_b=True).T)
+        right = np.require(cross, requirements=["C", "W"]).T
+        return blocked.solve_triangular(upper, right, transposed=True).T
 
     def to_coefficients(self, coordinates: Array) -> Array:
         """R^-1 v: the coefficients of the kept landmarks, from coordinates v."""

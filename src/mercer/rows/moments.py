@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs
 
+from mercer.linalg.blocked import multiply
 from mercer.linalg.symmetric import mirror
 
 Array = NDArray[np.floating[Any]]
@@ -142,7 +142,7 @@ class Moments:
         """T' squares T, symmetric; T is the identity if it is None."""
         if whitening is None:
             return self.squares
-        squares = whitening.T @ self.squares @ whitening
+        squares = multiply(multiply(whitening.T, self.squares), whitening)
         return (squares + squares.T) / 2
 
     def intercept(self, coefficients: Array, *, fit_intercept: bool) -> Array:
@@ -181,9 +181,7 @@ def _middle(phi: Array, weights: Array | None) -> Array:
 
 def _add_squares(total: Array, phi: Array) -> Array:
     """Add phi' phi to the lower triangle; products in the type of phi, sums in float64."""
-    syrk = get_blas_funcs("syrk", (phi,))
     if phi.dtype == total.dtype:
-        added: Array = syrk(1.0, phi.T, beta=1.0, c=total, overwrite_c=True, lower=True)
-        return added
-    total += syrk(1.0, phi.T, lower=True)
+        return multiply(phi.T, phi, total, beta=1.0, triangle="lower")
+    total += multiply(phi.T, phi, triangle="lower")
     return total

@@ -18,7 +18,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.stationary import RBF
 from mercer.kernels.wrappers import Scaled
 from mercer.models.representer import RepresenterModel
-from mercer.parallel import blas_threads
+from mercer.parallel import single_blas
 from mercer.solvers.likelihood.maximise import (
     Objective,
     Optimum,
@@ -26,7 +26,6 @@ from mercer.solvers.likelihood.maximise import (
     SubsampledObjective,
     maximise,
 )
-from mercer.solvers.ridge.gram import FEW_ROWS
 
 Array = NDArray[np.floating[Any]]
 Attributes = Callable[[Array], dict[str, Any]]
@@ -241,5 +240,5 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
 
 
 def blas_for(n: int) -> AbstractContextManager[None]:
-    """As many BLAS threads as matrices of this order are worth."""
-    return blas_threads(1 if n < FEW_ROWS else None)
+    """BLAS on one thread: the engine shares large matrices among its own."""
+    return single_blas()

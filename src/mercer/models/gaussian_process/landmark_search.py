@@ -26,7 +26,7 @@ from mercer.landmarks.selection import Landmarks
 from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.models.gaussian_process.landmarks import LandmarkObjective, LandmarkPosterior
 from mercer.models.gaussian_process.plan import Reserve
-from mercer.parallel import blas_threads
+from mercer.parallel import single_blas
 from mercer.solvers.dense import Cholesky
 from mercer.solvers.likelihood.maximise import (
     FAILURES,
@@ -137,7 +137,7 @@ class LandmarkSearch:
         whole = subsample.objective
 
         def objective(theta: Array) -> tuple[float, Array]:
-            with blas_threads(1):  # the matrix is too small for more of them
+            with single_blas():
                 return whole(theta)
 
         return pilot_search(

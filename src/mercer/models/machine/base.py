@@ -29,14 +29,12 @@ from mercer.models.machine.fitting import (
     problem_in_memory,
 )
 from mercer.models.representer import FeatureRepresenterModel
-from mercer.parallel import blas_threads
 from mercer.penalties import HalfSquare, Penalty
 from mercer.rows.rows import InMemory, RowBlock, RowSource, require_weight_range
 from mercer.solvers.forecast import Forecast, MachineFit, choose, forecast, priced
 from mercer.solvers.newton.machine import MachineTask
 from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.protocol import checked_solver
-from mercer.solvers.ridge.gram import FEW_ROWS
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import NoTargets, Targets
 from mercer.validity.required import gram_matrix, require_positive
@@ -114,8 +112,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             self._check_parameters()
             self.loss_ = self._checked_loss()
             problem, X = self._problem(X, y, sample_weight)
-            threads = 1 if problem.n_rows < FEW_ROWS else None
-            with self._iterations(X, y, None) as report, blas_threads(threads):
+            with self._iterations(X, y, None) as report:
                 search = Search(
                     type(self).__name__,
                     problem,

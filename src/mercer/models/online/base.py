@@ -21,7 +21,7 @@ from mercer.kernels.points import Points
 from mercer.models.online.budgets import Budget
 from mercer.models.online.expansion import FeatureExpansion, KernelExpansion, Rows
 from mercer.models.representer import RepresenterModel
-from mercer.parallel import blas_threads
+from mercer.parallel import single_blas
 
 Array = NDArray[np.floating[Any]]
 
@@ -176,7 +176,7 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
             progress = replace(progress, n_iter=count)
             order = rows if generator is None else generator.permutation(rows)
             for start in range(0, len(rows), self._batch_rows):
-                with blas_threads(1):  # mini-batches are too small for several threads
+                with single_blas():
                     batch = order[start : start + self._batch_rows]
                     progress = self._advance(progress, batch, training)
                 if report(partial(self._fitted, progress)):

@@ -8,9 +8,11 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.linalg import cho_solve, lapack
 
 from mercer.exceptions import ValidityError
+from mercer.linalg import blocked
+from mercer.linalg.cholesky import in_fortran_order
 
 Array = NDArray[np.floating[Any]]
 Operator = Callable[[Array], Array]
@@ -122,14 +124,13 @@ class SoftmaxHessian:
         """C = E - E R (R' E R)^-1 R' E: E is C for the diagonal of W, and R stacks identities."""
         roots = np.sqrt(self.weights[:, None] * self.probabilities)
         factors = [_factor(gram, root) for root in roots.T]
-        total = np.zeros_like(gram)
-        for root, (lower, _) in zip(roots.T, factors, strict=True):
-            inverse, _ = lapack.dpotri(lower, lower=True)
+        total = np.zeros_like(gram, order="F")
+        for root, (upper, _) in zip(roots.T, factors, strict=True):
+            inverse, _ = lapack.dpotri(upper, lower=False)  # its upper triangle
             inverse *= root[:, None]
             inverse *= root
             total += inverse
-        # The factor reads only the lower triangle, the one that dpotri sets.
-        shared_factor = cho_factor(total, lower=True, overwrite_a=True, check_finite=False)
+        shared_factor = factorised(total)
 
         def diagonal_part(columns: Array) -> Array:
             solved = [
@@ -153,24 +154,28 @@ def softmax_product(probabilities: Array, values: Array) -> Array:
 
 
 def _factor(gram: Array, root: Array) -> Any:
-    """The Cholesky factor of I + W^1/2 G W^1/2."""
-    matrix = root[:, None] * gram
-    matrix *= root
-    matrix.flat[:: len(matrix) + 1] += 1
-    return factorised(matrix)
+    """The Cholesky factor of I + W^1/2 G W^1/2, for `cho_solve`."""
+    return _with_jitter(gram, np.ascontiguousarray(root), 1.0)
 
 
 def factorised(matrix: Array) -> Any:
-    """The Cholesky factor of a matrix that is positive definite up to rounding."""
-    mean = float(matrix.diagonal().mean()) if matrix.size else 0.0
+    """The Cholesky factor of a matrix that is positive definite up to rounding, for `cho_solve`.
+
+    A triangle is enough: the upper one of a matrix in Fortran order, else the lower one.
+    """
+    return _with_jitter(in_fortran_order(matrix).T, np.ones(len(matrix)), 0.0)
+
+
+def _with_jitter(gram: Array, scales: Array, shift: float) -> Any:
+    """The upper Cholesky factor of S K S + shift I, with a small multiple of I if necessary."""
+    mean = shift + float(np.mean(gram.diagonal() * scales**2)) if gram.size else 0.0
+    upper = np.empty(gram.shape, order="F")
     jitter = 0.0
     while jitter <= _MOST_JITTER:
-        trial = matrix.copy()
-        trial.flat[:: len(matrix) + 1] += jitter * mean
-        try:
-            return cho_factor(trial, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            jitter = max(100 * jitter, len(matrix) * _EPS)
+        blocked.scaled_triangle(gram, scales, shift + jitter * mean, upper)
+        if blocked.factorise(upper):
+            return upper, False
+        jitter = max(100 * jitter, len(gram) * _EPS)
     raise ValidityError(
         "the Gram matrix is not positive semi-definite: no small multiple of the identity makes it "
         "so; raise alpha, or use a kernel whose is_psd is True."

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.linalg.blocked import multiply
 from mercer.linalg.line_search import decreases_enough, length_to_minimum
 from mercer.solvers.newton import method
 from mercer.solvers.newton.curvature import Hessian
@@ -103,7 +104,7 @@ class Dense:
     least_tolerance = 0.0
 
     def __matmul__(self, columns: Array) -> Array:
-        return self.gram @ columns
+        return multiply(self.gram, columns)
 
     def diagonal(self) -> Array:
         """Its diagonal."""
@@ -113,7 +114,7 @@ class Dense:
         """Solve Newton's equations, exactly up to rounding."""
         gradient = equations.gradient
         apply = equations.hessian.resolvent(self.gram)
-        coef = -gradient + apply(self.gram @ gradient)
+        coef = -gradient + apply(self @ gradient)
         intercept = np.zeros(gradient.shape[1])
         if equations.sums is not None:
             k = len(intercept)
@@ -131,7 +132,7 @@ class Dense:
             intercept -= (k > 1) * intercept.mean()
             for output, border in enumerate(borders):
                 coef = coef - intercept[output] * border
-        return Step(coef, intercept, self.gram @ coef)
+        return Step(coef, intercept, self @ coef)
 
 
 def minimise(

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
+from mercer.linalg.blocked import multiply
 from mercer.exceptions import ValidityError
 from mercer.linalg import conjugate_gradient
 from mercer.solvers.newton.curvature import factorised
@@ -231,14 +232,14 @@ class _Preconditioner:
         for first in range(0, len(weights), _PANEL):
             rows = slice(first, first + _PANEL)
             panel = np.sqrt(weights[rows, None]) * self.factor[rows]
-            square += panel.T @ panel  # NumPy computes one triangle of it
+            multiply(panel.T, panel, square, beta=1.0)
         return square
 
     def __call__(self, columns: Array, shifts: Array) -> Array:
         """The inverse times a column."""
         k = self.system.shape[1]
-        inside = (self.factor.T @ self.system.apply_root(columns)).T.reshape(-1)
+        inside = multiply(self.factor.T, self.system.apply_root(columns)).T.reshape(-1)
         solved = cho_solve(self.cholesky, inside, check_finite=False).reshape(k, -1).T
         return columns - self.system.matrix.scale * self.system.apply_root_transposed(
-            self.factor @ solved
+            multiply(self.factor, solved)
         )

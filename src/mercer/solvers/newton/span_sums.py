@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk
 
+from mercer.linalg.blocked import multiply
 from mercer.rows.rows import RowBlock
 from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.newton.spans import Span, squared_norms, used_rows
@@ -215,7 +215,7 @@ def _add_hessians(total: Array, rows: Any, d2loss: Array) -> None:
             np.multiply(rows, root[:, None], out=weighted[:, :-1])
             weighted[:, -1] = root
             # In place, because adding matrices would take longer than products of few rows.
-            dsyrk(1.0, weighted.T, beta=1.0, c=matrix.T, lower=True, overwrite_c=True)
+            multiply(weighted.T, weighted, matrix, beta=1.0, triangle="upper")
 
 
 def _add_sparse(matrix: Array, weighted: Any, root: Array) -> None:

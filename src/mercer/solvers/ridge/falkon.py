@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, eigh, solve_triangular
 
 from mercer.kernels.points import Points
 from mercer.landmarks.features import LandmarkFeatures
+from mercer.linalg.blocked import cholesky
 from mercer.linalg.conjugate_gradient import Precondition
 from mercer.linalg.whitening import Whitening, whiten
 from mercer.rows.moments import require_finite
@@ -182,7 +183,7 @@ def _independent(square: Array, tol: float) -> Whitening:
     A Cholesky factor without pivots, which is faster, is tried first.
     """
     try:
-        root: Array = cholesky(square)
+        root = cholesky(square.copy())
     except LinAlgError:
         return whiten(square, tol=tol)
     least = tol * float(np.max(square.diagonal(), initial=0.0))

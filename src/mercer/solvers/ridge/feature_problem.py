@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mercer import memory
 from mercer.kernels.points import Points
-from mercer.parallel import blas_threads
+from mercer.parallel import single_blas
 from mercer.rows.moments import Block, Moments
 from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features, blocks_of
@@ -72,7 +72,7 @@ class FeatureProblem:
     @cached_property
     def _ridge(self) -> FeatureRidge:
         sums = Moments.of(self._blocks(), self.width, np.zeros(self.part.targets.shape[1]))
-        with blas_threads():
+        with single_blas():
             return FeatureRidge.decompose(sums, None, fit_intercept=self.fit_intercept)
 
     def _blocks(self) -> Iterator[Block]:

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky, eigh, lapack
+from scipy.linalg import cho_solve, eigh, lapack
 
+from mercer.linalg import blocked
 from mercer.rows.moments import Block, Moments, require_finite
 from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features, blocks_of
@@ -72,10 +73,10 @@ class CholeskyRidge(FeatureEquations):
     ) -> CholeskyRidge:
         """Factorise the equations at one alpha, which exceeds the rounding error of the sums."""
         centred = moments.used(fit_intercept=fit_intercept)
-        matrix = np.array(centred.whitened(whitening))
+        matrix = np.array(centred.whitened(whitening), order="F")
         trace = float(np.trace(matrix))
         matrix[np.diag_indices_from(matrix)] += alpha
-        root = cholesky(matrix, overwrite_a=True, check_finite=False)
+        root = blocked.cholesky(matrix)
         return cls(centred, fit_intercept, whitening, root, trace)
 
     def apply(self, right: Array, alpha: float) -> Array:

@@ -16,10 +16,8 @@ For several alphas see `spectrum` and `tridiagonal`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,18 +25,13 @@ from numpy.typing import NDArray
 from mercer.exceptions import NumericalWarning, warn
 from mercer.linalg.centring import weigh
 from mercer.linalg.cholesky import factorise
-from mercer.parallel import blas_threads
+from mercer.parallel import single_blas
 from mercer.solvers.ridge import spectrum
 from mercer.solvers.ridge.rounding import LARGE_ERROR, REMEDY
 from mercer.solvers.ridge.spectrum import EigenRidge, Solution
 from mercer.solvers.ridge.tridiagonal import Tridiagonal
 
 Array = NDArray[np.floating[Any]]
-P = ParamSpec("P")
-R = TypeVar("R")
-
-# Number of rows below which LAPACK's threads wait for each other longer than they work.
-FEW_ROWS = 1500
 
 
 @dataclass(frozen=True)
@@ -55,19 +48,6 @@ class LeaveOneOut:
 
     residuals: Array
     effective_dof: float
-
-
-def _threaded(method: Callable[P, R]) -> Callable[P, R]:
-    """Run a method of a problem with as many BLAS threads as its size is worth."""
-
-    @wraps(method)
-    def limited(*args: P.args, **kwargs: P.kwargs) -> R:
-        problem = args[0]
-        assert isinstance(problem, RidgeProblem)
-        with blas_threads(1 if problem.n_rows < FEW_ROWS else None):
-            return method(*args, **kwargs)
-
-    return limited
 
 
 class RidgeProblem:
@@ -127,7 +107,7 @@ class RidgeProblem:
         weights = 1.0 if self.weights is None else self.weights
         return float(np.mean(weights * self._gram.diagonal()))
 
-    @_threaded
+    @single_blas()
     def solve(self, alpha: float) -> Solution:
         """Coefficients at one positive alpha, by Cholesky.
 
@@ -146,7 +126,7 @@ class RidgeProblem:
         dual = system.root[:, None] * scaled
         return self.expand(Solution(dual, intercept, system.factor.jitter))
 
-    @_threaded
+    @single_blas()
     def spectrum(self) -> EigenRidge:
         """The eigendecomposition, for the rows with a positive weight.
 
@@ -159,7 +139,7 @@ class RidgeProblem:
             self._gram, weights=self.weights, fit_intercept=self.fit_intercept
         )
 
-    @_threaded
+    @single_blas()
     def errors(self, alphas: Array, criterion: str) -> Array:
         """What "loo" or "gcv" minimises, at each alpha.
 
@@ -189,7 +169,7 @@ class RidgeProblem:
         errors: Array = measure(self.targets, alphas).mean(axis=1).astype(np.float64)
         return np.where(np.isnan(errors), np.inf, errors)
 
-    @_threaded
+    @single_blas()
     def eigenvalues(self) -> Array:
         """The eigenvalues of the spectrum alone.
 
@@ -202,7 +182,7 @@ class RidgeProblem:
             self._gram, weights=self.weights, fit_intercept=self.fit_intercept
         )
 
-    @_threaded
+    @single_blas()
     def leave_one_out(self, alpha: float) -> LeaveOneOut:
         """Residuals of all leave-one-out fits at one alpha.
 

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
 from mercer.exceptions import ValidityError
-from mercer.linalg.centring import lifted, reflected, reflector_of, weigh
+from mercer.linalg import blocked
+from mercer.linalg.centring import lifted_in_place, reflected, reflector_of, weigh
+from mercer.linalg.cholesky import in_fortran_order
 
 Array = NDArray[np.floating[Any]]
 
@@ -55,12 +57,15 @@ class Tridiagonal:
     ) -> None:
         self.root = weigh(gram, weights)
         self.fit_intercept = fit_intercept
+        n = len(gram)
         if fit_intercept:
             v = reflector_of(self.root)
-            self.diagonal, self.beside, basis = _tridiagonal(reflected(gram, v))
-            self.basis = lifted(basis, v)
+            basis = np.zeros((n, n - 1), gram.dtype, order="F")
+            self.diagonal, self.beside = blocked.tridiagonalise(reflected(gram, v), basis[1:])
+            self.basis = lifted_in_place(basis, v)
         else:
-            self.diagonal, self.beside, self.basis = _tridiagonal(gram)
+            self.basis = np.empty((n, n), gram.dtype, order="F")
+            self.diagonal, self.beside = blocked.tridiagonalise(in_fortran_order(gram), self.basis)
         norm = np.abs(self.diagonal).max(initial=0) + 2 * np.abs(self.beside).max(initial=0)
         self.rounding = float(len(gram) * np.finfo(gram.dtype).eps * norm)
 
@@ -130,33 +135,6 @@ class Tridiagonal:
 
     def _leverages(self, factors: list[tuple[Array, Array]]) -> Array:
         """P_ii for each alpha and row."""
-        pivots = np.stack([d for d, _ in factors], axis=1)[:, :, None]
-        links = np.stack([e for _, e in factors], axis=1)[:, :, None]
-        shape = (len(factors), len(self.root))
-        row, term, total = (np.zeros(shape, self.root.dtype) for _ in range(3))
-        for k, column in enumerate(self.basis.T):
-            # Row k of L^-1 Q'. Buffers are reused, since memory traffic limits the speed.
-            if k:
-                np.multiply(row, links[k - 1], out=term)
-                np.subtract(column, term, out=row)
-            else:
-                row[:] = column
-            np.multiply(row, row, out=term)
-            term /= pivots[k]
-            total += term
-        return total
-
-
-def _tridiagonal(matrix: Array) -> tuple[Array, Array, Array]:
-    """The two diagonals of T and the basis Q; the lower triangle is read."""
-    n = len(matrix)
-    sytrd, work, orgqr = get_lapack_funcs(("sytrd", "sytrd_lwork", "orgqr"), (matrix,))
-    size = int(work(n, lower=True)[0])
-    a = np.array(matrix, order="F")
-    a, diagonal, beside, tau, _ = sytrd(a, lower=True, lwork=size, overwrite_a=True)
-    # The reflections act on all axes but the first.
-    inner = np.array(a[1:, :-1], order="F")
-    basis = np.zeros((n, n), matrix.dtype, order="F")
-    basis[0, 0] = 1
-    basis[1:, 1:] = orgqr(inner, tau, lwork=64 * n, overwrite_a=True)[0]
-    return diagonal, beside, basis
+        pivots = np.stack([d for d, _ in factors], axis=1)
+        links = np.stack([e for _, e in factors], axis=1)
+        return blocked.leverages(self.basis, pivots, links)

@@ -1,0 +1,184 @@
+#include "blocked.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "data.hpp"
+#include "team.hpp"
+
+namespace mercer {
+
+namespace {
+
+// Rows and columns of a tile of a product: large enough for BLAS to be at full speed.
+constexpr std::int64_t kTile = 256;
+// Columns of a panel of a factor: one thread factorises it while the others wait.
+constexpr std::int64_t kPivots = 128;
+// Rows of a tile that has few columns: such a product waits for memory.
+constexpr std::int64_t kThinTile = 512;
+
+struct Span {
+  std::int64_t begin, end;
+  std::int64_t size() const { return end - begin; }
+};
+
+// The spans of equal size that cover `size`, of about `width` each.
+std::vector<Span> spans(std::int64_t size, std::int64_t width) {
+  const std::int64_t count = std::max<std::int64_t>(1, (size + width / 2) / width);
+  std::vector<Span> result;
+  for (std::int64_t i = 0; i < count; ++i)
+    result.push_back({size * i / count, size * (i + 1) / count});
+  return result;
+}
+
+std::int64_t vectors(std::int64_t operations) { return operations / 8; }
+
+}  // namespace
+
+template <class T>
+void blocked_product(const Blas<T>& blas, char trans_a, char trans_b, T alpha, Part<T> a, Part<T> b,
+                     T beta, Part<T> c, Triangle triangle, Sharing sharing) {
+  const std::int64_t depth = trans_a == 'N' ? a.columns : a.rows;
+  const auto rows = spans(c.rows, c.columns < kTile ? kThinTile : kTile);
+  const auto columns = spans(c.columns, c.rows < kTile ? kThinTile : kTile);
+  std::vector<std::pair<Span, Span>> tiles;
+  for (const Span& across : columns)
+    for (const Span& down : rows)
+      if (triangle == Triangle::all ||
+          (triangle == Triangle::lower ? down.end > across.begin : across.end > down.begin))
+        tiles.push_back({down, across});
+  const auto units = static_cast<std::int64_t>(tiles.size());
+  const bool is_square = triangle != Triangle::all && a.data == b.data && a.stride == b.stride &&
+                         trans_a != trans_b;
+  auto body = [&](Worker& worker) {
+    for (std::int64_t unit = worker.next_unit(); unit >= 0; unit = worker.next_unit()) {
+      const auto [down, across] = tiles[static_cast<std::size_t>(unit)];
+      const Part<T> left = trans_a == 'N' ? a.from(down.begin, 0, down.size(), depth)
+                                          : a.from(0, down.begin, depth, down.size());
+      const Part<T> right = trans_b == 'N' ? b.from(0, across.begin, depth, across.size())
+                                           : b.from(across.begin, 0, across.size(), depth);
+      Part<T> block = c.from(down.begin, across.begin, down.size(), across.size());
+      if (is_square && down.begin == across.begin) {
+        char uplo = triangle == Triangle::lower ? 'L' : 'U', trans = trans_a;
+        int size = block.rows, count = static_cast<int>(depth), stride = left.stride;
+        T factor = alpha, kept = beta;
+        blas.syrk(&uplo, &trans, &size, &count, &factor, left.data, &stride, &kept, block.data,
+                  &block.stride);
+      } else {
+        multiply<T>(blas, trans_a, trans_b, alpha, left, right, beta, block);
+      }
+      if (!worker.keep_going(vectors(down.size() * across.size() * depth))) return;
+    }
+  };
+  const double work = 2.0 * static_cast<double>(c.rows) * c.columns * static_cast<double>(depth);
+  run_workers(units, useful_threads(sharing.threads, units, work), sharing.interrupt,
+              WorkerBody(body));
+}
+
+template <class T>
+bool blocked_cholesky(const Blas<T>& blas, Part<T> a, Sharing sharing) {
+  const std::int64_t n = a.rows;
+  const double work = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / 3;
+  const int threads = useful_threads(sharing.threads, divide_up(n, kPivots), work);
+  char upper = 'U', left = 'L', trans = 'T', plain = 'N';
+  T one = 1, minus = -1;
+  bool exists = true;
+  const std::int64_t width = threads > 1 ? kPivots : std::max<std::int64_t>(n, 1);
+  Team::run(threads, sharing.interrupt, [&](Team& team) {
+    for (std::int64_t first = 0; first < n; first += width) {
+      const std::int64_t size = std::min(width, n - first), next = first + size;
+      Part<T> corner = a.from(first, first, size, size);
+      int info = 0;
+      blas.potrf(&upper, &corner.rows, corner.data, &corner.stride, &info);
+      exists = info == 0;
+      if (!exists || next == n) return;
+      const auto rest = spans(n - next, kTile);
+      const auto count = static_cast<std::int64_t>(rest.size());
+      const auto row = [&](std::int64_t i) {
+        const Span span = rest[static_cast<std::size_t>(i)];
+        return a.from(first, next + span.begin, size, span.size());
+      };
+      // U_kj = U_kk^-T A_kj.
+      bool going = team.share(count, vectors(size * size * kTile), [&](std::int64_t j) {
+        Part<T> block = row(j);
+        blas.trsm(&left, &upper, &trans, &plain, &block.rows, &block.columns, &one, corner.data,
+                  &corner.stride, block.data, &block.stride);
+      });
+      // A_ij -= U_ki' U_kj, i <= j, column by column.
+      const std::int64_t tiles = count * (count + 1) / 2, cost = 2 * size * kTile * kTile;
+      going = going && team.share(tiles, vectors(cost), [&](std::int64_t unit) {
+        std::int64_t j = 0;
+        for (; unit > j; ++j) unit -= j + 1;
+        const Span down = rest[static_cast<std::size_t>(unit)], across = rest[static_cast<std::size_t>(j)];
+        Part<T> block =
+            a.from(next + down.begin, next + across.begin, down.size(), across.size());
+        Part<T> factor = row(j);
+        if (unit == j) {
+          blas.syrk(&upper, &trans, &block.columns, &factor.rows, &minus, factor.data,
+                    &factor.stride, &one, block.data, &block.stride);
+        } else {
+          multiply<T>(blas, 'T', 'N', minus, row(unit), factor, one, block);
+        }
+      });
+      if (!going) return;
+    }
+  });
+  return exists;
+}
+
+template <class T>
+void blocked_scaling(const T* matrix, std::int64_t stride, const T* scales, T shift, Part<T> out,
+                     Sharing sharing) {
+  const auto columns = spans(out.columns, kTile / 4);
+  const auto units = static_cast<std::int64_t>(columns.size());
+  auto body = [&](Worker& worker) {
+    for (std::int64_t unit = worker.next_unit(); unit >= 0; unit = worker.next_unit()) {
+      const Span across = columns[static_cast<std::size_t>(unit)];
+      for (std::int64_t j = across.begin; j < across.end; ++j) {
+        const T* __restrict row = matrix + j * stride;
+        T* __restrict column = out.at(0, j);
+        const T scale = scales[j];
+        for (std::int64_t i = 0; i <= j; ++i) column[i] = scale * scales[i] * row[i];
+        column[j] += shift;
+      }
+      if (!worker.keep_going(across.size() * across.end)) return;
+    }
+  };
+  const double work = 4.0 * static_cast<double>(out.columns) * out.columns;  // waits for memory
+  run_workers(units, useful_threads(sharing.threads, units, work), sharing.interrupt,
+              WorkerBody(body));
+}
+
+template <class T>
+void blocked_solve(const Blas<T>& blas, Part<T> u, char trans, Part<T> b, Sharing sharing) {
+  const auto columns = spans(b.columns, kTile);
+  const auto units = static_cast<std::int64_t>(columns.size());
+  auto body = [&](Worker& worker) {
+    for (std::int64_t unit = worker.next_unit(); unit >= 0; unit = worker.next_unit()) {
+      const Span across = columns[static_cast<std::size_t>(unit)];
+      Part<T> block = b.from(0, across.begin, b.rows, across.size());
+      char left = 'L', upper = 'U', plain = 'N', op = trans;
+      T one = 1;
+      blas.trsm(&left, &upper, &op, &plain, &block.rows, &block.columns, &one, u.data, &u.stride,
+                block.data, &block.stride);
+      if (!worker.keep_going(vectors(across.size() * u.rows * u.rows))) return;
+    }
+  };
+  const double work = static_cast<double>(b.columns) * u.rows * static_cast<double>(u.rows);
+  run_workers(units, useful_threads(sharing.threads, units, work), sharing.interrupt,
+              WorkerBody(body));
+}
+
+template void blocked_product(const Blas<float>&, char, char, float, Part<float>, Part<float>,
+                              float, Part<float>, Triangle, Sharing);
+template void blocked_product(const Blas<double>&, char, char, double, Part<double>, Part<double>,
+                              double, Part<double>, Triangle, Sharing);
+template bool blocked_cholesky(const Blas<float>&, Part<float>, Sharing);
+template bool blocked_cholesky(const Blas<double>&, Part<double>, Sharing);
+template void blocked_scaling(const float*, std::int64_t, const float*, float, Part<float>, Sharing);
+template void blocked_scaling(const double*, std::int64_t, const double*, double, Part<double>,
+                              Sharing);
+template void blocked_solve(const Blas<float>&, Part<float>, char, Part<float>, Sharing);
+template void blocked_solve(const Blas<double>&, Part<double>, char, Part<double>, Sharing);
+
+}  // namespace mercer
