@@ -12,9 +12,11 @@
 #pragma once
 
 #include <cmath>
+#include <vector>
 
 #include "engine.hpp"
 #include "row_panels.hpp"
+#include "team.hpp"
 
 namespace mercer::MERCER_ISA {
 
@@ -145,14 +147,22 @@ class SymmetricInverse {
 
   // False, with nothing changed, if the matrix is not positive definite.
   bool run() {
-    read();
-    if (!factorise()) return false;
-    *job_.log_determinant = log_determinant();
-    solve_forward();
-    invert();
-    write_solutions();
-    write_inverse();
-    return true;
+    const double work = static_cast<double>(order_) * static_cast<double>(order_ * order_);
+    const int threads = useful_threads(job_.threads, blocks_, work);
+    rooms_ = std::vector<BlockRoom<T>>(static_cast<std::size_t>(threads));
+    bool exists = false;
+    Team::run(threads, job_.interrupt, [&](Team& team) {
+      team_ = &team;
+      read();
+      exists = factorise();
+      if (!exists) return;
+      *job_.log_determinant = log_determinant();
+      solve_forward();
+      invert();
+      write_solutions();
+      write_inverse();
+    });
+    return exists;
   }
 
  private:
@@ -169,22 +179,14 @@ class SymmetricInverse {
   RowPanels<T> panels() { return {data_.data(), order_}; }
   T* solution(std::int64_t column) { return solutions_.data() + column * order_; }
 
-  // Calls task(unit, room) for every unit, on several threads.
+  // Calls task(unit, room) for every unit of about `depth` columns, on several threads. Returns
+  // false if the call is to end: what is computed then does not matter.
   template <class Task>
-  void share(std::int64_t units, Task task) {
-    if (units == 0) return;
-    const double work = 2.0 * static_cast<double>(units * kBlockRows * kBlockRows * order_);
-    auto body = [&](Worker& worker) {
-      BlockRoom<T> room;
-      for (std::int64_t unit = worker.next_unit(); unit >= 0; unit = worker.next_unit())
-        task(unit, room, worker);
-    };
-    run_workers(units, useful_threads(job_.threads, units, work), job_.interrupt, WorkerBody(body));
-  }
-
-  // Tells how much is done; false if the call is to end.
-  static bool keep_going(Worker& worker, std::int64_t depth) {
-    return worker.keep_going(kBlockRows * kBlockRows * depth / kLanes<T>);
+  bool share(std::int64_t units, std::int64_t depth, Task task) {
+    const std::int64_t work = kBlockRows * kBlockRows * depth / kLanes<T>;
+    return team_->share(units, work, [&](std::int64_t unit, int member) {
+      task(unit, rooms_[static_cast<std::size_t>(member)]);
+    });
   }
 
   // The lower triangle, padded by an identity.
@@ -224,12 +226,12 @@ class SymmetricInverse {
     BlockRoom<T> room;
     for (std::int64_t first = 0; first < blocks_; first += kGroupBlocks) {
       const Range columns = group(first);
-      share(blocks_ - first, [&](std::int64_t unit, BlockRoom<T>&, Worker& worker) {
+      const auto subtract = [&](std::int64_t unit, BlockRoom<T>&) {
         const Range rows = block(first + unit);
-        if (!keep_going(worker, kGroupBlocks * columns.begin)) return;
         subtract_product<T, Tiles::lower>(a.from(rows.begin, columns.begin), a, a, rows, columns,
                                           {0, columns.begin});
-      });
+      };
+      if (!share(blocks_ - first, kGroupBlocks * columns.begin, subtract)) return false;
       for (std::int64_t j = first; block(j).begin < columns.end; ++j)
         if (!factorise_column(j, columns.begin, room)) return false;
     }
@@ -244,11 +246,9 @@ class SymmetricInverse {
     subtract_product<T, Tiles::lower>(corner, a, a, columns, columns, {first, columns.begin});
     if (!factorise_diagonal<T>(corner, columns.size(), room)) return false;
     invert_diagonal<T>(corner, diagonal_inverse(j), columns.size(), room);
-    share(blocks_ - j - 1, [&](std::int64_t unit, BlockRoom<T>& own, Worker& worker) {
-      if (!keep_going(worker, columns.end - first)) return;
+    return share(blocks_ - j - 1, columns.end - first, [&](std::int64_t unit, BlockRoom<T>& own) {
       factorise_block<T>(a, diagonal_inverse(j), block(j + 1 + unit), columns, first, own);
     });
-    return true;
   }
 
   double log_determinant() {
@@ -283,11 +283,9 @@ class SymmetricInverse {
       transpose_panels<T>(diagonal_inverse(j), a.from(rows.begin, rows.begin), rows.size(),
                           rows.size());
     }
-    share(blocks_, [&](std::int64_t j, BlockRoom<T>& room, Worker& worker) {
-      for (std::int64_t first = j + 1; first < blocks_; first += kGroupBlocks) {
-        if (!keep_going(worker, kGroupBlocks * (first - j) * kBlockRows)) return;
+    share(blocks_, order_ * blocks_ / 2, [&](std::int64_t j, BlockRoom<T>& room) {
+      for (std::int64_t first = j + 1; first < blocks_; first += kGroupBlocks)
         invert_group(j, first, room);
-      }
     });
   }
 
@@ -317,10 +315,9 @@ class SymmetricInverse {
 
   void write_inverse() {
     const RowPanels<T> u = panels();
-    share(blocks_, [&](std::int64_t j, BlockRoom<T>& room, Worker& worker) {
+    share(blocks_, order_ * blocks_ / 2, [&](std::int64_t j, BlockRoom<T>& room) {
       for (std::int64_t first = j; first < blocks_; first += kGroupBlocks) {
         const Range columns = block(j), rows = group(first), depth{rows.begin, order_};
-        if (!keep_going(worker, kGroupBlocks * depth.size())) return;
         const RowPanels<T> sums{room.work.data(), rows.size()};
         clear_panels<T>(sums, columns.size(), rows.size());
         subtract_product<T, Tiles::upper, Rows::full, Rows::upper>(sums, u, u, columns, rows,
@@ -347,6 +344,8 @@ class SymmetricInverse {
   const InverseJob<T>& job_;
   std::int64_t order_, blocks_;
   AlignedBuffer<T> data_, inverses_, solutions_;
+  std::vector<BlockRoom<T>> rooms_;  // one for each thread
+  Team* team_ = nullptr;
 };
 
 template <class T>

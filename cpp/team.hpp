@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <thread>
+#include <type_traits>
 
 #include "threads.hpp"
 
@@ -29,15 +30,21 @@ class Team {
     run_workers(threads, threads, interrupt, WorkerBody(body));
   }
 
-  // Calls task(unit) for every unit, on all threads; false if the call is to end. `work` is that of
-  // a unit, in vector operations.
+  // Calls task(unit), or task(unit, member) with the number of the thread, for every unit, on all
+  // threads; false if the call is to end. `work` is that of a unit, in vector operations.
   template <class Task>
   bool share(std::int64_t units, std::int64_t work, Task task) {
-    task_ = [](void* self, std::int64_t unit) { (*static_cast<Task*>(self))(unit); };
+    task_ = [](void* self, std::int64_t unit, int member) {
+      if constexpr (std::is_invocable_v<Task, std::int64_t, int>) {
+        (*static_cast<Task*>(self))(unit, member);
+      } else {
+        (*static_cast<Task*>(self))(unit);
+      }
+    };
     self_ = &task;
     first_ = next_.load(std::memory_order_relaxed);
     end_.store(first_ + units, std::memory_order_release);
-    while (take())
+    while (take(0))
       if (!leader_->keep_going(work)) stopped_.store(true, std::memory_order_relaxed);
     while (done_.load(std::memory_order_acquire) < first_ + units) pause();
     return !stopped_;
@@ -50,8 +57,9 @@ class Team {
   };
 
   void help() {
+    const int member = members_.fetch_add(1, std::memory_order_relaxed);
     for (int waits = 0; !closed_.load(std::memory_order_acquire);) {
-      if (take()) {
+      if (take(member)) {
         waits = 0;
       } else if (++waits < kWaits) {
         pause();
@@ -62,12 +70,12 @@ class Team {
   }
 
   // Does the next unit of the open phase; false if none is left.
-  bool take() {
+  bool take(int member) {
     std::int64_t unit = next_.load(std::memory_order_relaxed);
     do {
       if (unit >= end_.load(std::memory_order_acquire)) return false;
     } while (!next_.compare_exchange_weak(unit, unit + 1, std::memory_order_acq_rel));
-    if (!stopped_) task_(self_, unit - first_);
+    if (!stopped_) task_(self_, unit - first_, member);
     done_.fetch_add(1, std::memory_order_release);
     return true;
   }
@@ -83,8 +91,9 @@ class Team {
   static constexpr int kWaits = 2000;  // about 50 microseconds
   std::atomic<std::int64_t> next_{0}, end_{0}, done_{0};
   std::atomic<bool> closed_{false}, stopped_{false};
+  std::atomic<int> members_{1};  // the leader is number 0
   // The open phase. The leader changes it only when all of its units are done.
-  void (*task_)(void*, std::int64_t) = nullptr;
+  void (*task_)(void*, std::int64_t, int) = nullptr;
   void* self_ = nullptr;
   std::int64_t first_ = 0;
   Worker* leader_ = nullptr;
