@@ -12,8 +12,10 @@ namespace {
 
 // Rows and columns of a tile of a product: large enough for BLAS to be at full speed.
 constexpr std::int64_t kTile = 256;
-// Columns of a panel of a factor: one thread factorises it while the others wait.
-constexpr std::int64_t kPivots = 128;
+// Rows of a factor that one thread computes while the others wait.
+constexpr std::int64_t kPivots = 192;
+// Rows of a factor that BLAS may compute at once: seconds in which no interrupt is noticed.
+constexpr std::int64_t kAtOnce = 4096;
 // Rows of a tile that has few columns: such a product waits for memory.
 constexpr std::int64_t kThinTile = 512;
 
@@ -48,8 +50,8 @@ void blocked_product(const Blas<T>& blas, char trans_a, char trans_b, T alpha, P
           (triangle == Triangle::lower ? down.end > across.begin : across.end > down.begin))
         tiles.push_back({down, across});
   const auto units = static_cast<std::int64_t>(tiles.size());
-  const bool is_square = triangle != Triangle::all && a.data == b.data && a.stride == b.stride &&
-                         trans_a != trans_b;
+  const bool is_square =
+      triangle != Triangle::all && a.data == b.data && a.stride == b.stride && trans_a != trans_b;
   auto body = [&](Worker& worker) {
     for (std::int64_t unit = worker.next_unit(); unit >= 0; unit = worker.next_unit()) {
       const auto [down, across] = tiles[static_cast<std::size_t>(unit)];
@@ -75,54 +77,87 @@ void blocked_product(const Blas<T>& blas, char trans_a, char trans_b, T alpha, P
               WorkerBody(body));
 }
 
+namespace {
+
+// The factor of a matrix in halves: U_11, then U_12 = U_11^-T A_12, then that of A_22 - U_12' U_12.
+template <class T>
+class Halving {
+ public:
+  Halving(const Blas<T>& blas, Team& team) : blas_(blas), team_(team) {}
+
+  // False if there is no factor, or if the call is to end.
+  bool factorise(Part<T> a) {
+    if (a.rows <= kPivots) {
+      int info = 0;
+      blas_.potrf(&upper_, &a.rows, a.data, &a.stride, &info);
+      return info == 0;
+    }
+    const std::int64_t half = round_up(a.rows / 2, 32), rest = a.rows - half;
+    const Part<T> corner = a.from(0, 0, half, half), right = a.from(0, half, half, rest);
+    const Part<T> below = a.from(half, half, rest, rest);
+    return factorise(corner) && solve(corner, right) && update(right, below) && factorise(below);
+  }
+
+ private:
+  bool solve(Part<T> corner, Part<T> right) {
+    const auto columns = spans(right.columns, tile(right.columns));
+    const std::int64_t work = vectors(std::int64_t{corner.rows} * corner.rows * columns[0].size());
+    return team_.share(static_cast<std::int64_t>(columns.size()), work, [&](std::int64_t unit) {
+      const Span across = columns[static_cast<std::size_t>(unit)];
+      Part<T> block = right.from(0, across.begin, right.rows, across.size());
+      int stride = corner.stride;
+      blas_.trsm(&left_, &upper_, &trans_, &plain_, &block.rows, &block.columns, &one_, corner.data,
+                 &stride, block.data, &block.stride);
+    });
+  }
+
+  bool update(Part<T> right, Part<T> below) {
+    const auto parts = spans(below.rows, tile(below.rows));
+    const auto count = static_cast<std::int64_t>(parts.size());
+    const std::int64_t width = parts[0].size(), work = vectors(2 * width * width * right.rows);
+    return team_.share(count * (count + 1) / 2, work, [&](std::int64_t unit) {
+      std::int64_t j = 0;
+      for (; unit > j; ++j) unit -= j + 1;
+      const Span down = parts[static_cast<std::size_t>(unit)];
+      const Span across = parts[static_cast<std::size_t>(j)];
+      Part<T> block = below.from(down.begin, across.begin, down.size(), across.size());
+      Part<T> factor = right.from(0, across.begin, right.rows, across.size());
+      if (unit == j) {
+        blas_.syrk(&upper_, &trans_, &block.columns, &factor.rows, &minus_, factor.data,
+                   &factor.stride, &one_, block.data, &block.stride);
+      } else {
+        multiply<T>(blas_, 'T', 'N', T(-1), right.from(0, down.begin, right.rows, down.size()),
+                    factor, T(1), block);
+      }
+    });
+  }
+
+  // Columns of a unit: several units for each thread, and enough columns for BLAS.
+  static std::int64_t tile(std::int64_t size) {
+    return std::clamp<std::int64_t>(size / 6, 64, kTile);
+  }
+
+  const Blas<T>& blas_;
+  Team& team_;
+  char upper_ = 'U', left_ = 'L', trans_ = 'T', plain_ = 'N';
+  T one_ = 1, minus_ = -1;
+};
+
+}  // namespace
+
 template <class T>
 bool blocked_cholesky(const Blas<T>& blas, Part<T> a, Sharing sharing) {
-  const std::int64_t n = a.rows;
-  const double work = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / 3;
-  const int threads = useful_threads(sharing.threads, divide_up(n, kPivots), work);
-  char upper = 'U', left = 'L', trans = 'T', plain = 'N';
-  T one = 1, minus = -1;
-  bool exists = true;
-  const std::int64_t width = threads > 1 ? kPivots : std::max<std::int64_t>(n, 1);
-  Team::run(threads, sharing.interrupt, [&](Team& team) {
-    for (std::int64_t first = 0; first < n; first += width) {
-      const std::int64_t size = std::min(width, n - first), next = first + size;
-      Part<T> corner = a.from(first, first, size, size);
-      int info = 0;
-      blas.potrf(&upper, &corner.rows, corner.data, &corner.stride, &info);
-      exists = info == 0;
-      if (!exists || next == n) return;
-      const auto rest = spans(n - next, kTile);
-      const auto count = static_cast<std::int64_t>(rest.size());
-      const auto row = [&](std::int64_t i) {
-        const Span span = rest[static_cast<std::size_t>(i)];
-        return a.from(first, next + span.begin, size, span.size());
-      };
-      // U_kj = U_kk^-T A_kj.
-      bool going = team.share(count, vectors(size * size * kTile), [&](std::int64_t j) {
-        Part<T> block = row(j);
-        blas.trsm(&left, &upper, &trans, &plain, &block.rows, &block.columns, &one, corner.data,
-                  &corner.stride, block.data, &block.stride);
-      });
-      // A_ij -= U_ki' U_kj, i <= j, column by column.
-      const std::int64_t tiles = count * (count + 1) / 2, cost = 2 * size * kTile * kTile;
-      going = going && team.share(tiles, vectors(cost), [&](std::int64_t unit) {
-        std::int64_t j = 0;
-        for (; unit > j; ++j) unit -= j + 1;
-        const Span down = rest[static_cast<std::size_t>(unit)], across = rest[static_cast<std::size_t>(j)];
-        Part<T> block =
-            a.from(next + down.begin, next + across.begin, down.size(), across.size());
-        Part<T> factor = row(j);
-        if (unit == j) {
-          blas.syrk(&upper, &trans, &block.columns, &factor.rows, &minus, factor.data,
-                    &factor.stride, &one, block.data, &block.stride);
-        } else {
-          multiply<T>(blas, 'T', 'N', minus, row(unit), factor, one, block);
-        }
-      });
-      if (!going) return;
-    }
-  });
+  const double n = a.rows, work = n * n * n / 3;
+  const int threads = useful_threads(sharing.threads, divide_up(a.rows, kPivots), work);
+  if (threads <= 1 && a.rows <= kAtOnce) {
+    char upper = 'U';
+    int info = 0;
+    blas.potrf(&upper, &a.rows, a.data, &a.stride, &info);
+    return info == 0;
+  }
+  bool exists = false;
+  Team::run(threads, sharing.interrupt,
+            [&](Team& team) { exists = Halving<T>(blas, team).factorise(a); });
   return exists;
 }
 
@@ -175,7 +210,8 @@ template void blocked_product(const Blas<double>&, char, char, double, Part<doub
                               double, Part<double>, Triangle, Sharing);
 template bool blocked_cholesky(const Blas<float>&, Part<float>, Sharing);
 template bool blocked_cholesky(const Blas<double>&, Part<double>, Sharing);
-template void blocked_scaling(const float*, std::int64_t, const float*, float, Part<float>, Sharing);
+template void blocked_scaling(const float*, std::int64_t, const float*, float, Part<float>,
+                              Sharing);
 template void blocked_scaling(const double*, std::int64_t, const double*, double, Part<double>,
                               Sharing);
 template void blocked_solve(const Blas<float>&, Part<float>, char, Part<float>, Sharing);

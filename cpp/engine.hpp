@@ -181,8 +181,8 @@ struct RowSumJob {
   Interrupt interrupt;
 };
 
-// A = Q T Q', T tridiagonal, see tridiagonal.hpp. The lower triangle of the matrix is read, and all of
-// it is overwritten.
+// A = Q T Q', T tridiagonal, see tridiagonal.hpp. The lower triangle of the matrix is read, and all
+// of it is overwritten.
 template <class T>
 struct TridiagonalJob {
   const Blas<T>* blas = nullptr;

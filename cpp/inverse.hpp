@@ -191,19 +191,24 @@ class SymmetricInverse {
 
   // The lower triangle, padded by an identity.
   void read() {
+    share(blocks_, order_ / kBlockRows, [&](std::int64_t unit, BlockRoom<T>&) {
+      const Range rows = block(blocks_ - 1 - unit);  // the longest first
+      for (std::int64_t i = rows.begin; i < rows.end; i += kLanes<T>) read_rows(i);
+    });
+  }
+
+  void read_rows(std::int64_t i) {
     constexpr std::int64_t L = kLanes<T>;
     const RowPanels<T> a = panels();
-    for (std::int64_t i = 0; i < order_; i += L) {
-      if (i + L <= job_.n) {
-        read_panel(i);
-      } else {
-        for (std::int64_t row = i; row < i + L; ++row)
-          for (std::int64_t k = 0; k < i + L; ++k)
-            *a.at(row, k) = row < job_.n && k < row ? job_.matrix[row * job_.stride + k] : T(0);
-      }
+    if (i + L <= job_.n) {
+      read_panel(i);
+    } else {
       for (std::int64_t row = i; row < i + L; ++row)
-        *a.at(row, row) = row < job_.n ? job_.diagonal[row] : T(1);
+        for (std::int64_t k = 0; k < i + L; ++k)
+          *a.at(row, k) = row < job_.n && k < row ? job_.matrix[row * job_.stride + k] : T(0);
     }
+    for (std::int64_t row = i; row < i + L; ++row)
+      *a.at(row, row) = row < job_.n ? job_.diagonal[row] : T(1);
   }
 
   void read_panel(std::int64_t i) {

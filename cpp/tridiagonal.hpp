@@ -96,11 +96,11 @@ class Tridiagonalisation {
   }
 
  private:
-  static constexpr std::int64_t kPanelColumns = 32;   // reflections between two updates
-  static constexpr std::int64_t kReflections = 64;    // and those that Q takes at a time
-  static constexpr std::int64_t kChunks = 16;         // the most of a product
-  static constexpr std::int64_t kChunkColumns = 64;   // the least columns of a chunk
-  static constexpr std::int64_t kTile = 192;          // rows and columns of an update
+  static constexpr std::int64_t kPanelColumns = 32;  // reflections between two updates
+  static constexpr std::int64_t kReflections = 64;   // and those that Q takes at a time
+  static constexpr std::int64_t kChunks = 16;        // the most of a product
+  static constexpr std::int64_t kChunkColumns = 64;  // the least columns of a chunk
+  static constexpr std::int64_t kTile = 192;         // rows and columns of an update
 
   // Columns of the panel: first all v, then all w, then all v again, so that [v w] and [w v] are
   // both contiguous.
@@ -229,16 +229,16 @@ class Tridiagonalisation {
         std::fill_n(q.at(0, c), n_, T(0));
         *q.at(begin + c, c) = T(1);
       }
-      for (std::int64_t block = std::min(blocks, divide_up(begin + width - 1, order)) - 1; block >= 0;
-           --block) {
+      for (std::int64_t block = std::min(blocks, divide_up(begin + width - 1, order)) - 1;
+           block >= 0; --block) {
         const Part<T> vectors = reflections(block), into = factor(block);
         const Part<T> below = q.from(block * order + 1, 0, vectors.rows, width);
         const int size = static_cast<int>(order), across = static_cast<int>(width);
         const Part<T> products{room.data(), vectors.columns, across, size};
         const Part<T> scaled{room.data() + order * width, vectors.columns, across, size};
         multiply<T>(*job_.blas, 'T', 'N', T(1), vectors, below, T(0), products);
-        multiply<T>(*job_.blas, 'N', 'N', T(1),
-                    into.from(0, 0, vectors.columns, vectors.columns), products, T(0), scaled);
+        multiply<T>(*job_.blas, 'N', 'N', T(1), into.from(0, 0, vectors.columns, vectors.columns),
+                    products, T(0), scaled);
         multiply<T>(*job_.blas, 'N', 'N', T(-1), vectors, scaled, T(1), below);
       }
     });

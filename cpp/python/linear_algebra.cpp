@@ -11,14 +11,15 @@ Blas<T> library;
 template <class F>
 void take(const nb::dict& functions, const char* name, F& function) {
   const nb::object capsule = functions[name];
-  function = reinterpret_cast<F>(
-      PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr())));
+  function =
+      reinterpret_cast<F>(PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr())));
   if (function == nullptr) throw nb::python_error();
 }
 
 template <class T>
 void take_all(const nb::dict& functions) {
   take(functions, "gemm", library<T>.gemm);
+  take(functions, "gemv", library<T>.gemv);
   take(functions, "syrk", library<T>.syrk);
   take(functions, "trsm", library<T>.trsm);
   take(functions, "potrf", library<T>.potrf);
@@ -75,8 +76,7 @@ void matmul(const Matrix<T>& a, nb::handle right, nb::handle target, double alph
   const auto [left, trans_left] = operand<T>(a, "matmul");
   const auto [other, trans_other] = operand<T>(b, "matmul");
   const Part<T> into = part<T>(out, "matmul");
-  run_released([&, left = left, other = other, trans_left = trans_left,
-                trans_other = trans_other] {
+  run_released([&, left = left, other = other, trans_left = trans_left, trans_other = trans_other] {
     blocked_product<T>(library<T>, trans_left, trans_other, static_cast<T>(alpha), left, other,
                        static_cast<T>(beta), into, which, sharing(threads));
   });
@@ -114,9 +114,8 @@ void triangular_solve(const Matrix<T>& upper, nb::handle right, bool transposed,
   require(upper.shape(0) == upper.shape(1) && b.shape(0) == upper.shape(0),
           "triangular_solve: the shapes do not fit.");
   const Part<T> u = part<T>(upper, "triangular_solve"), columns = part<T>(b, "triangular_solve");
-  run_released([&] {
-    blocked_solve<T>(library<T>, u, transposed ? 'T' : 'N', columns, sharing(threads));
-  });
+  run_released(
+      [&] { blocked_solve<T>(library<T>, u, transposed ? 'T' : 'N', columns, sharing(threads)); });
 }
 
 template <class T>
@@ -130,14 +129,9 @@ void tridiagonalise(const Writable<T>& matrix, nb::handle diagonal, nb::handle b
               main.shape(0) == n && other.shape(0) == n,
           "tridiagonalise: the shapes do not fit.");
   AlignedBuffer<T> tau(static_cast<std::int64_t>(n));
-  TridiagonalJob<T> job{&library<T>,
-                        part<T>(matrix, "tridiagonalise"),
-                        main.data(),
-                        other.data(),
-                        tau.data(),
-                        part<T>(q, "tridiagonalise"),
-                        threads,
-                        {signal_arrived, nullptr}};
+  TridiagonalJob<T> job{
+      &library<T>, part<T>(matrix, "tridiagonalise"), main.data(), other.data(),
+      tau.data(),  part<T>(q, "tridiagonalise"),      threads,     {signal_arrived, nullptr}};
   run_released([&] { engine().table<T>().tridiagonal(job); });
 }
 
@@ -154,16 +148,9 @@ void leverages(const Matrix<T>& basis, nb::handle links, nb::handle weights, nb:
               below.shape(1) == shares.shape(1) && out.shape(0) == shares.shape(1) &&
               out.shape(1) == basis.shape(0),
           "leverages: the shapes do not fit.");
-  LeveragesJob<T> job{q.data,
-                      q.rows,
-                      q.columns,
-                      q.stride,
-                      static_cast<std::int64_t>(shares.shape(1)),
-                      below.data(),
-                      shares.data(),
-                      out.data(),
-                      threads,
-                      {signal_arrived, nullptr}};
+  LeveragesJob<T> job{
+      q.data,       q.rows,        q.columns,  q.stride, static_cast<std::int64_t>(shares.shape(1)),
+      below.data(), shares.data(), out.data(), threads,  {signal_arrived, nullptr}};
   run_released([&] { engine().table<T>().leverages(job); });
 }
 
@@ -177,16 +164,16 @@ void bind_linear_algebra(nb::module_& m) {
         take_all<double>(twofold);
       },
       "single"_a, "twofold"_a,
-      nb::sig("def set_blas(single: dict[str, typing.Any], twofold: dict[str, typing.Any]) -> None"),
+      nb::sig(
+          "def set_blas(single: dict[str, typing.Any], twofold: dict[str, typing.Any]) -> None"),
       "Takes the functions of BLAS and LAPACK, as capsules by their names.");
   m.def(
       "matmul",
       [](nb::handle a, nb::handle b, nb::handle out, double alpha, double beta,
          const std::string& triangle, int threads) {
-        with_floats<Matrix>(a, "matmul: the matrices must be float32 or float64.",
-                            [&](const auto& left) {
-                              matmul(left, b, out, alpha, beta, triangle, threads);
-                            });
+        with_floats<Matrix>(
+            a, "matmul: the matrices must be float32 or float64.",
+            [&](const auto& left) { matmul(left, b, out, alpha, beta, triangle, threads); });
       },
       "a"_a, "b"_a, "out"_a, "alpha"_a, "beta"_a, "triangle"_a, "threads"_a,
       nb::sig("def matmul(a: numpy.typing.NDArray[typing.Any], "
@@ -203,7 +190,8 @@ void bind_linear_algebra(nb::module_& m) {
       },
       "matrix"_a, "threads"_a,
       nb::sig("def cholesky(matrix: numpy.typing.NDArray[typing.Any], threads: int) -> bool"),
-      "The upper triangle of a matrix in Fortran order becomes its factor; False if there is none.");
+      "The upper triangle of a matrix in Fortran order becomes its factor; False if there is "
+      "none.");
   m.def(
       "scaled_triangle",
       [](nb::handle matrix, nb::handle scales, double shift, nb::handle out, int threads) {
@@ -219,8 +207,9 @@ void bind_linear_algebra(nb::module_& m) {
   m.def(
       "triangular_solve",
       [](nb::handle upper, nb::handle right, bool transposed, int threads) {
-        with_floats<Matrix>(upper, "triangular_solve: the triangle must be float32 or float64.",
-                            [&](const auto& u) { triangular_solve(u, right, transposed, threads); });
+        with_floats<Matrix>(
+            upper, "triangular_solve: the triangle must be float32 or float64.",
+            [&](const auto& u) { triangular_solve(u, right, transposed, threads); });
       },
       "upper"_a, "right"_a, "transposed"_a, "threads"_a,
       nb::sig("def triangular_solve(upper: numpy.typing.NDArray[typing.Any], "
@@ -229,11 +218,9 @@ void bind_linear_algebra(nb::module_& m) {
   m.def(
       "tridiagonalise",
       [](nb::handle matrix, nb::handle diagonal, nb::handle beside, nb::handle basis, int threads) {
-        with_floats<Writable>(matrix,
-                              "tridiagonalise: the matrix must be writable, float32 or float64.",
-                              [&](const auto& a) {
-                                tridiagonalise(a, diagonal, beside, basis, threads);
-                              });
+        with_floats<Writable>(
+            matrix, "tridiagonalise: the matrix must be writable, float32 or float64.",
+            [&](const auto& a) { tridiagonalise(a, diagonal, beside, basis, threads); });
       },
       "matrix"_a, "diagonal"_a, "beside"_a, "basis"_a, "threads"_a,
       nb::sig("def tridiagonalise(matrix: numpy.typing.NDArray[typing.Any], "

@@ -23,7 +23,7 @@ _core.set_blas(
         {
             name: module.__pyx_capi__[letter + name]
             for module, names in (
-                (cython_blas, ("gemm", "syrk", "trsm")),
+                (cython_blas, ("gemm", "gemv", "syrk", "trsm")),
                 (cython_lapack, ("potrf", "larft")),
             )
             for name in names
