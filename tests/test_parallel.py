@@ -83,7 +83,8 @@ def test_a_fit_uses_one_thread_of_blas_and_gives_the_others_back() -> None:
     with threadpool_limits(2):
         mc.KernelRidge(Watched(), alpha=1.0).fit(["a", "b", "c"], [1.0, 2.0, 3.0])
         assert counts() == {2}
-    assert inside and all(found == {1} for found in inside)
+    assert inside
+    assert all(found == {1} for found in inside)
     with threadpool_limits(1), mc.threads(2):
         assert counts() == {1}  # lowered, never raised
 

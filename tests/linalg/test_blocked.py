@@ -50,7 +50,7 @@ def test_products(shape: tuple[int, int, int], dtype: Any) -> None:
     wide = np.ones((len(a), b.shape[1] + 4), dtype)
     blocked.multiply(a, b, wide[:, 2:-2], alpha=-2.0, beta=3.0)
     assert error(wide[:, 2:-2], 3 - 2 * expected) <= bound
-    assert (wide[:, :2] == 1).all() and (wide[:, -2:] == 1).all()
+    assert (wide[:, [0, 1, -2, -1]] == 1).all()
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -167,11 +167,9 @@ def test_blas_keeps_the_limits_of_others() -> None:
 def test_an_interrupt_ends_a_factor() -> None:
     main = threading.main_thread().ident
     assert main is not None
-    matrix = covariance(3000, np.float64).T
-    basis = np.empty((3000, 3000), order="F")
+    matrix, basis = np.eye(6000, order="F"), np.empty((6000, 6000), order="F")
     timer = threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        for _ in range(100):
-            blocked.tridiagonalise(matrix.copy(order="F"), basis)
+        blocked.tridiagonalise(matrix, basis)
     timer.join()

@@ -239,6 +239,6 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
             )
 
 
-def blas_for(n: int) -> AbstractContextManager[None]:
+def blas_for(n: int) -> AbstractContextManager[int]:
     """BLAS on one thread: the engine shares large matrices among its own."""
     return single_blas()

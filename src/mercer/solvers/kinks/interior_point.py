@@ -250,7 +250,7 @@ def _tridiagonal(
         if j:
             half = _lower_solve(lowers[-1], (basis.T * tie[:, j - 1]) @ basis)
             block -= half.T @ half
-        lowers.append(np.tril(factorised(block)[0]))
+        lowers.append(np.tril(factorised(block)[0].T))
 
     def beside(j: int, column: Array) -> Array:  # blocks beside the diagonal are not stored
         return np.asarray(basis.T @ (tie[:, j] * (basis @ column)))

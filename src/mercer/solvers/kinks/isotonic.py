@@ -162,7 +162,7 @@ class System:
 
     def _inverse(self, ridge: Array) -> Callable[[Array], Array]:
         """A solver, from factors of each function and of the Schur complement of the pairs."""
-        lowers = [factorised(self._block(rows, ridge))[0] for rows in self.free]
+        lowers = [factorised(self._block(rows, ridge))[0].T for rows in self.free]
         inner = self._block(self.rows, ridge, self.mix @ self.mix.T)
         halves = []
         for k, (rows, lower) in enumerate(zip(self.free, lowers, strict=True)):

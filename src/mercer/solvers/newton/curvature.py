@@ -169,7 +169,7 @@ def factorised(matrix: Array) -> Any:
 def _with_jitter(gram: Array, scales: Array, shift: float) -> Any:
     """The upper Cholesky factor of S K S + shift I, with a small multiple of I if necessary."""
     mean = shift + float(np.mean(gram.diagonal() * scales**2)) if gram.size else 0.0
-    upper = np.empty(gram.shape, order="F")
+    upper = np.zeros(gram.shape, order="F")
     jitter = 0.0
     while jitter <= _MOST_JITTER:
         blocked.scaled_triangle(gram, scales, shift + jitter * mean, upper)

@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
-from mercer.linalg.blocked import multiply
 from mercer.exceptions import ValidityError
 from mercer.linalg import conjugate_gradient
+from mercer.linalg.blocked import multiply
 from mercer.solvers.newton.curvature import factorised
 from mercer.solvers.newton.dense import Equations, Step
 
