@@ -1,8 +1,8 @@
 """How many threads the engine uses, and BLAS.
 
 BLAS libraries have threads of their own. Such a thread keeps a core busy for milliseconds after
-each call, and gets in the way of the engine's threads, which sleep. So mercer runs BLAS on one thread
-(`single_blas`), and shares large products and factors among the engine's threads
+each call, and gets in the way of the engine's threads, which sleep. So mercer runs BLAS on one
+thread (`single_blas`), and shares large products and factors among the engine's threads
 (`mercer.linalg.blocked`). Limits that others have set are lowered, and never raised.
 """
 
