@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from sklearn.metrics import r2_score
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer as mc
 from mercer.exceptions import DataError, DataTypeError, NumericalWarning
@@ -498,7 +498,7 @@ def blas_threads() -> set[int]:
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two threads of the engine and of BLAS, also in threads that a test starts."""
     monkeypatch.setenv("MERCER_NUM_THREADS", "2")
-    with mc.threads(2):
+    with threadpool_limits(2), mc.threads(2):
         assert blas_threads() == {2}
         yield
 
