@@ -275,7 +275,7 @@ CASES: list[tuple[Any, type[MercerError], type[Exception], str]] = [
     (lambda: RBF(shapes()), DataError, ValueError, r"RBF: .*different shapes; pass rows"),
     (lambda: RBF.on(0)(shapes()), DataError, ValueError, r"RBF: .*different shapes; pass rows"),
     (
-        lambda: mc.Categorical()([["x"], ["y", "z"]]),
+        lambda: mc.Categorical(1.0)([["x"], ["y", "z"]]),
         DataError,
         ValueError,
         r"Categorical: the rows have different lengths",

@@ -290,7 +290,7 @@ def test_gradient_in_the_inputs_of_selected_columns_lands_in_the_data() -> None:
 
 @pytest.mark.parametrize(
     "kernel",
-    [mc.RBF().warp(np.tanh), mc.Linear().scaled_by(lambda X: X[:, 0]), mc.Categorical()],
+    [mc.RBF().warp(np.tanh), mc.Linear().scaled_by(lambda X: X[:, 0]), mc.Categorical(1.0)],
     ids=repr,
 )
 def test_inputs_without_a_gradient(kernel: mc.Kernel) -> None:

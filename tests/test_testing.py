@@ -146,7 +146,7 @@ def test_given_points_of_any_kind() -> None:
     check_kernel(mc.Spectrum(2), ["abab", "ba", "abc", "", "aab"])
     check_kernel(mc.HistogramIntersection(), rng.integers(0, 4, (12, 3)))  # many ties
     frame = pd.DataFrame({"s": ["ab", "ba", "abb", "aab"], "x": [0.1, 0.2, 0.7, 0.4]})
-    check_kernel(mc.Spectrum(2).on("s") * mc.RBF().on("x") + mc.Categorical().on("s"), frame)
+    check_kernel(mc.Spectrum(2).on("s") * mc.RBF().on("x") + mc.Categorical(1.0).on("s"), frame)
 
 
 def test_points_are_made_up_in_as_many_columns_as_needed() -> None:

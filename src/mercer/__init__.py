@@ -21,7 +21,7 @@ from mercer.features.tensor_sketch import TensorSketch
 from mercer.gram import Gram
 from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.base import Kernel
-from mercer.kernels.categorical import Categorical
+from mercer.kernels.categorical import Categorical, Missing
 from mercer.kernels.dot_product import Anova, ArcCosine, Linear, Monomials, Polynomial, Sigmoid
 from mercer.kernels.histogram import AdditiveChi2, Chi2, HistogramIntersection, Tanimoto
 from mercer.kernels.parameters import Bounded, Choice, Fixed, Integer, NonNegative, Positive, Real
@@ -45,6 +45,7 @@ from mercer.kernels.stationary import (
     Wendland,
 )
 from mercer.kernels.strings import Spectrum
+from mercer.kernels.table import table_kernel
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
 from mercer.models.forecast import forecast
 from mercer.models.gaussian_process.classifier import GaussianProcessClassifier
@@ -105,6 +106,7 @@ __all__ = [
     "Laplacian",
     "Linear",
     "Matern",
+    "Missing",
     "Monomials",
     "NadarayaWatson",
     "NonNegative",
@@ -142,6 +144,7 @@ __all__ = [
     "plot",
     "read_blocks",
     "solvers",
+    "table_kernel",
     "testing",
     "thread_count",
     "threads",

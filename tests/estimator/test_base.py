@@ -5,13 +5,14 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils import get_tags
 
 import mercer as mc
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, DataWarning, ParameterError
 from mercer.program import engine
 
 RNG = np.random.default_rng(0)
@@ -33,7 +34,7 @@ def test_kernel_parameters_are_nested_and_setting_them_makes_a_new_kernel() -> N
 
 def test_the_default_kernel_has_parameters_too() -> None:
     model = mc.KernelRidge()
-    assert model.get_params()["kernel__length_scale"] == "scale"
+    assert model.get_params()["kernel__length_scale"] == "columns"
     assert clone(model).kernel is None
     assert model.set_params(kernel__length_scale=2.0).kernel == mc.RBF(length_scale=2.0)
 
@@ -118,3 +119,47 @@ def test_a_fitted_model_is_pickled_and_does_not_see_later_changes_of_its_data() 
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X), expected)
     np.testing.assert_allclose(again.loo_residuals_, model.loo_residuals_, rtol=1e-10)
+
+
+WIDE = X * [1.0, 1e4]
+FRAME = pd.DataFrame(WIDE, columns=["narrow", "wide"])
+CLASSES = np.where(Y > 0, "a", "b")
+WARNED = {
+    "ridge": lambda: mc.KernelRidge(mc.RBF("scale")).fit(FRAME, Y),
+    "a number": lambda: mc.KernelRidge(mc.Linear() + 2.0 * mc.Matern(3.0)).fit(FRAME, Y),
+    "huber": lambda: mc.KernelHuberRegressor(mc.Laplacian("median")).fit(FRAME, Y),
+    "logistic": lambda: mc.KernelLogisticRegression(mc.RBF("scale")).fit(FRAME, CLASSES),
+    "svc": lambda: mc.SVC().fit(FRAME, CLASSES),
+    "one class": lambda: mc.OneClassSVM().fit(FRAME),
+    "process": lambda: mc.GaussianProcessRegressor(mc.RBF(), learn=False, noise=1.0).fit(FRAME, Y),
+    "classes": lambda: mc.GaussianProcessClassifier(mc.RBF(), learn=False).fit(FRAME, CLASSES),
+    "lms": lambda: mc.KernelLMS(mc.RBF("scale")).fit(FRAME, Y),
+    "perceptron": lambda: mc.KernelPerceptron(mc.RBF("scale")).fit(FRAME, CLASSES),
+    "smoother": lambda: mc.NadarayaWatson(mc.RBF("scale"), bandwidth=None).fit(FRAME, Y),
+    "landmarks": lambda: mc.Nystrom(mc.RBF("scale"), 5).fit(FRAME),
+    "waves": lambda: mc.RandomFourier(mc.RBF("scale"), 10).fit(FRAME),
+    "blocks": lambda: mc.KernelRidge(
+        mc.RBF("scale"), solver=mc.solvers.NystromSolver(5, random_state=0)
+    ).fit(mc.Blocks(lambda: iter([(FRAME[:30], Y[:30]), (FRAME[30:], Y[30:])]))),
+}
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_one_length_scale_for_unequal_columns_warns_once_and_names_them(name: str) -> None:
+    with pytest.warns(DataWarning, match=r"'wide' spreads \d+ times as wide as 'narrow'") as all_:
+        WARNED[name]()
+    assert len(all_) == 1
+    assert '("columns")' in str(all_[0].message)
+
+
+def test_equal_columns_and_those_with_a_length_scale_each_do_not_warn() -> None:
+    kernels = (mc.RBF("columns"), mc.RBF([1.0, 1e4]), mc.RBF("scale").on("wide"), mc.Linear())
+    for kernel in (None, *kernels, mc.RBF("scale").standardized()):
+        mc.KernelRidge(kernel).fit(FRAME, Y)
+    mc.KernelRidge(mc.RBF("scale")).fit(X * [1.0, 25.0], Y)
+    mc.RBF()(FRAME)
+
+
+def test_the_default_kernel_does_not_depend_on_the_units_of_columns() -> None:
+    plain = mc.KernelRidge(alpha=0.1).fit(X, Y).predict(X)
+    np.testing.assert_allclose(mc.KernelRidge(alpha=0.1).fit(WIDE, Y).predict(WIDE), plain)

@@ -12,11 +12,7 @@ from numpy.testing import assert_allclose
 
 import mercer as mc
 import references as ref
-from mercer.exceptions import (
-    DataError,
-    DataTypeError,
-    ParameterError,
-)
+from mercer.exceptions import DataTypeError, ParameterError, UnresolvedParameterError
 
 ROWS = [("red", 1), ("blue", 1), ("red", 2), ("green", 3), ("blue", 2)]
 WANTED = ref.matrix(ref.categorical, ROWS, weight=[0.5, 2.0])
@@ -40,18 +36,54 @@ def test_lists_and_arrays() -> None:
 
 
 def test_unseen_categories_differ_from_all_others() -> None:
-    kernel = mc.Categorical()
+    kernel = mc.Categorical(1.0)
     K = kernel(["red", "violet", "cyan", "blue"], ["blue", "red"])
     different = np.exp(-1.0)
     wanted = [[different, 1.0], [different] * 2, [different] * 2, [1.0, different]]
     assert_allclose(K, wanted, rtol=1e-14)
 
 
-def test_missing_and_mixed_values_are_refused() -> None:
-    with pytest.raises(DataError, match=r"Categorical: column .* missing value in row 1; fill it"):
-        mc.Categorical()(["a", None])
+def test_mixed_values_are_refused() -> None:
     with pytest.raises(DataTypeError, match=r"Categorical: column .* mixes .*; use one type"):
-        mc.Categorical()(["a", 3])
+        mc.Categorical(1.0)(["a", 3])
+    with pytest.raises(DataTypeError, match=r"column 'x0' holds str such as '1', and .* int such"):
+        mc.Categorical(1.0)(["1", "2"], [1, 2])
+    with pytest.raises(DataTypeError, match=r"cannot be compared; pass strings"):
+        mc.Categorical(1.0)(np.array([[{}], [{}]], dtype=object))
+
+
+def test_categories_are_equal_as_python_values_are() -> None:
+    different = np.exp(-1.0)
+    assert_allclose(mc.Categorical(1.0)(["a", "a\0"])[0], [1.0, different])
+    numbers = np.array([[2**53], [2**53 + 1], [0.5], [2.0**53]], dtype=object)
+    assert_allclose(mc.Categorical(1.0)(numbers)[0], [1.0, different, different, 1.0])
+    assert_allclose(mc.Categorical(1.0)([1, 0], [True, False]), mc.Categorical(1.0)([1, 0]))
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_the_weight_follows_the_number_of_columns_and_levels(make: Any) -> None:
+    rng = np.random.default_rng(0)
+    columns = {f"c{j}": rng.integers(0, j + 2, size=40).astype(str).tolist() for j in range(6)}
+    columns["holes"] = ["x", None] * 20
+    frame = make(columns)
+    rows = list(zip(*columns.values(), strict=True))
+    differences = [sum(a != b for a, b in zip(x, z, strict=True)) for x in rows for z in rows]
+    found = mc.Categorical().resolve(frame).weight
+    assert_allclose(found, 1 / np.mean(differences), rtol=1e-12)
+    values = mc.Categorical().resolve(frame)(frame)
+    assert_allclose(np.log(values).mean(), -1.0, rtol=1e-12)
+    weights = rng.integers(0, 3, size=40)
+    repeated = make({name: np.repeat(v, weights).tolist() for name, v in columns.items()})
+    weighted = mc.Categorical().resolve(frame, weights).weight
+    assert_allclose(weighted, mc.Categorical().resolve(repeated).weight, rtol=1e-12)
+
+
+def test_the_weight_of_rare_differences_is_bounded() -> None:
+    assert mc.Categorical().resolve(["a"] * 50 + ["b"]).weight == 2.0
+    assert mc.Categorical().resolve(["a"] * 5).weight == 2.0
+    assert mc.Categorical(mc.Bounded("scale", 3.0, 4.0)).resolve(["a", "b"]).weight == 3.0
+    with pytest.raises(UnresolvedParameterError, match=r"weight = 'scale' is not resolved"):
+        mc.Categorical()(["a", "b"])
 
 
 def test_one_weight_for_each_column_or_one_for_all() -> None:
@@ -59,31 +91,24 @@ def test_one_weight_for_each_column_or_one_for_all() -> None:
         mc.Categorical([1.0, 2.0, 3.0])(np.zeros((4, 2)))
 
 
-RBF = mc.RBF()
-
-
 @pytest.mark.parametrize(
     "column",
     [
-        ["x", None],
-        ["x", np.nan],
-        ["x", pd.NA],
-        pd.array([1, None], dtype="Int64"),
-        pd.to_datetime(["2020-01-01", None]),
+        ["x", None, "x", None],
+        ["x", np.nan, "x", None],
+        ["x", pd.NA, "x", None],
+        pd.array([1, None, 1, None], dtype="Int64"),
+        pd.to_datetime(["2020-01-01", None, "2020-01-01", None]),
     ],
     ids=["None", "NaN", "NA", "Int64", "NaT"],
 )
-def test_missing_categories(column: Any) -> None:
-    data = pd.DataFrame({"other": [1, 2], "colour": column})
-    with pytest.raises(DataError, match=r"Categorical: column 'colour' has a missing.*row 1; fill"):
-        mc.Categorical().on("colour")(data)
-
-
-def test_a_missing_category_of_an_array_is_placed_by_its_column() -> None:
-    data = np.array([["a", "b"], ["c", pd.NA]], dtype=object)
-    with pytest.raises(
-        DataError, match=r"Categorical: column 1 has a missing value in row 1; fill"
-    ):
-        mc.Categorical().on(1)(data)
-    with pytest.raises(DataError, match=r"NaN \(first in row 1, column 1\); RBF"):
-        RBF.on(1)(np.array([[1.0, 2.0], [3.0, pd.NA]], dtype=object))
+def test_missing_values_are_one_category(column: Any) -> None:
+    data = pd.DataFrame({"other": [1, 2, 3, 4], "colour": column})
+    a, b = 1.0, np.exp(-0.5)
+    wanted = [[a, b, a, b], [b, a, b, a], [a, b, a, b], [b, a, b, a]]
+    assert_allclose(mc.Categorical(0.5).on("colour")(data), wanted)
+    assert_allclose(mc.Categorical(0.5).on("colour")(data[:2], data), wanted[:2])
+    assert_allclose(mc.Missing(0.5).on("colour")(data), wanted)
+    assert_allclose(mc.Missing(0.5)(data), wanted)
+    full = data.fillna({"colour": data["colour"][0]})
+    assert_allclose(mc.Missing(0.5)(full, data), wanted[::2] * 2)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -102,3 +104,48 @@ def test_rows_that_are_refused_are_explained(
 ) -> None:
     with pytest.raises(error, match=words):
         act()
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_column_may_be_selected_twice(make: Any) -> None:
+    frame = make({"a": [1.0, 2.0, 4.0], "b": ["x", "y", "x"], "a'": [0.0, 1.0, 0.0]})
+    values = np.array([[1.0], [2.0], [4.0]])
+    assert_allclose(RBF.on("a", "a")(frame), RBF(np.repeat(values, 2, axis=1)))
+    both = RBF.on("a", "a'", "a", "a")(frame)
+    assert_allclose(both, RBF(np.c_[values, [0.0, 1.0, 0.0], values, values]))
+    assert_allclose(mc.Categorical(1.0).on("b", "b")(frame), mc.Categorical(2.0).on("b")(frame))
+
+
+TIMES = [datetime.datetime(2020, 1, 1, 12), datetime.datetime(1960, 1, 2), None]
+DAYS = np.array([[18262.5], [-3652.0]])
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_times_are_numbers_of_days(make: Any) -> None:
+    frame = make({"t": TIMES[:2], "d": [datetime.timedelta(1), datetime.timedelta(hours=3)]})
+    kernel = mc.RBF(1e4)
+    assert_allclose(kernel.on("t")(frame), kernel(DAYS), rtol=1e-12)
+    assert_allclose(RBF.on("d")(frame), RBF([[1.0], [0.125]]))
+    assert_allclose(mc.Linear().on("t").feature_map(frame), DAYS)
+    with pytest.raises(DataError, match=r"NaN \(first in row 2, column 't'\)"):
+        RBF.on("t")(make({"t": TIMES}))
+
+
+def test_times_of_arrays_and_time_zones_are_numbers_of_days() -> None:
+    for unit in ("D", "s", "ns"):
+        times = np.array([["2020-01-01"], ["1960-01-02"]], dtype=f"M8[{unit}]")
+        assert_allclose(mc.Linear().feature_map(times), [[18262.0], [-3652.0]])
+    with pytest.raises(DataError, match="NaN"):
+        RBF(np.array([["2020-01-01"], ["NaT"]], dtype="M8[D]"))
+    there = pd.DataFrame({"t": pd.to_datetime(TIMES[:2]).tz_localize("Asia/Tokyo")})
+    assert_allclose(mc.Linear().on("t").feature_map(there), DAYS - 9 / 24)
+
+
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "Float64", "bool[pyarrow]"])
+def test_missing_values_of_nullable_columns_are_missing_numbers(kind: str) -> None:
+    frame = pd.DataFrame({"a": pd.array([1, None, 0], dtype=kind)})
+    with pytest.raises(DataError, match=r"contains NaN \(first in row 1, column 'a'\)"):
+        RBF(frame)
+    assert_allclose(RBF(frame.drop(index=1)), RBF([[1.0], [0.0]]))
+    standard = mc.RBF().standardized([0.5], [0.5])
+    assert_allclose(standard(frame), RBF([[1.0], [0.0], [-1.0]]))

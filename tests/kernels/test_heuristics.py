@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 import mercer as mc
+from mercer.kernels.heuristics import Spread, widest_and_narrowest
 from references import differences
 
 RNG = np.random.default_rng(9)
@@ -67,6 +68,91 @@ def test_length_scales_of_sparse_data_are_those_of_dense(
         found = mc.RBF("scale").resolve(form(table), weights).length_scale
         assert_allclose(found, expected, rtol=1e-12)
     assert_allclose(mc.RBF("scale").resolve(table, weights).length_scale, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [mc.RBF, mc.Laplacian, mc.Matern, mc.RationalQuadratic])
+def test_a_length_scale_for_each_column_is_the_rule_scale_of_standardised_data(kind: Any) -> None:
+    X = RNG.normal(size=(60, 4)) * [1e-3, 1.0, 50.0, 1e6] + [0.0, 5.0, -3.0, 1e6]
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    lengths = kind("columns").resolve(X)
+    assert_allclose(lengths.length_scale, kind("scale").resolve(Z).length_scale * X.std(axis=0))
+    assert_allclose(lengths(X), kind("scale").resolve(Z)(Z), rtol=1e-7)
+    weights = RNG.integers(0, 3, 60)
+    repeated = kind("columns").resolve(np.repeat(X, weights, axis=0)).length_scale
+    assert_allclose(kind("columns").resolve(X, weights).length_scale, repeated, rtol=1e-12)
+
+
+def test_a_constant_column_has_no_part_in_a_length_scale_for_each() -> None:
+    X = np.column_stack([RNG.normal(size=30), np.full(30, 0.1), 1e3 * RNG.normal(size=30)])
+    found = mc.RBF("columns").resolve(X).length_scale
+    assert_allclose(found[[0, 2]], mc.RBF("columns").resolve(X[:, [0, 2]]).length_scale)
+    assert found[1] == 1.0
+    assert_allclose(mc.RBF("columns").resolve(np.ones((5, 2))).length_scale, 1 / np.sqrt(2))
+
+
+def test_length_scales_for_each_column_in_compositions_and_within_bounds() -> None:
+    X = RNG.normal(size=(30, 3)) * [1.0, 20.0, 300.0]
+    deviations = X.std(axis=0)
+    inside = (2.0 * mc.RBF("columns").on(2, 0) + mc.Matern("columns")).resolve(X)
+    assert_allclose(inside.get_params()["rbf__length_scale"], deviations[[2, 0]])
+    assert_allclose(inside.get_params()["matern__length_scale"], np.sqrt(1.5) * deviations)
+    assert len(mc.RBF(mc.Fixed("columns")).resolve(X).theta) == 0
+    within = mc.RBF(mc.Bounded("columns", 5.0, 100.0)).resolve(X).length_scale
+    assert_allclose(within, np.clip(np.sqrt(1.5) * deviations, 5.0, 100.0))
+    single = mc.RBF("columns").resolve(X.astype(np.float32))(X.astype(np.float32))
+    assert single.dtype == np.float32
+    rows = sp.csr_array(np.where(RNG.uniform(size=X.shape) < 0.5, 0.0, X))
+    dense = mc.RBF("columns").resolve(rows.toarray()).length_scale
+    assert_allclose(mc.RBF("columns").resolve(rows).length_scale, dense, rtol=1e-12)
+
+
+def test_spreads_of_parts_add_up_with_holes() -> None:
+    X = RNG.normal(size=(50, 3)) * [1.0, 1e5, 1e-200] + [1e7, 0.0, 0.0]
+    X[RNG.uniform(size=X.shape) < 0.3] = np.nan
+    weight = RNG.uniform(size=50)
+    whole = Spread.of(X, weight)
+    parts = [Spread.of(X[rows], weight[rows]) for rows in (slice(0, 7), slice(7, 8), slice(8, 50))]
+    total = parts[0] + parts[1] + parts[2]
+    for j in range(3):
+        known = ~np.isnan(X[:, j])
+        mean = np.average(X[known, j], weights=weight[known])
+        unit = abs(X[known, j]).max()
+        squares = np.average(((X[known, j] - mean) / unit) ** 2, weights=weight[known])
+        for found in (whole, total):
+            assert_allclose(found.weight[j], weight[known].sum(), rtol=1e-12)
+            assert_allclose(found.means[j], mean, rtol=1e-12)
+            assert_allclose(found.deviations[j], unit * np.sqrt(squares), rtol=1e-7)
+
+
+def columns_of_many_kinds(n: int) -> dict[str, Any]:
+    rng = np.random.default_rng(3)
+    rare = rng.uniform(size=n) < 0.002
+    heavy = rng.standard_t(2, size=n)
+    return {
+        "normal": rng.normal(size=n),
+        "rare": rare.astype(float),
+        "even": (rng.uniform(size=n) < 0.5).astype(float),
+        "heavy": heavy / heavy.std(),
+        "constant": np.full(n, 4.0),
+        "border": np.where(rare, rng.uniform(size=n), 0.0),
+    }
+
+
+def test_columns_that_one_length_scale_serves_are_not_complained_of() -> None:
+    columns = columns_of_many_kinds(4000)
+    assert widest_and_narrowest(np.column_stack(list(columns.values()))) is None
+    assert widest_and_narrowest(np.ones((5, 3))) is None
+    assert widest_and_narrowest(np.array([[1.0, 2e9]])) is None
+
+
+def test_the_widest_and_the_narrowest_column_are_found() -> None:
+    columns = columns_of_many_kinds(4000)
+    X = np.column_stack([*columns.values(), 1e3 * columns["normal"], 25 * columns["normal"]])
+    pair = widest_and_narrowest(X)
+    assert pair is not None
+    assert pair[0] == 6
+    assert pair[1] in (2, 3)
+    assert widest_and_narrowest(X[:, [0, 7]]) is None
 
 
 def test_length_scales_of_sparse_data_without_scale() -> None:

@@ -150,9 +150,9 @@ def test_no_container_is_seen_again_after_it_was_read(case: str) -> None:
 @pytest.mark.parametrize("make_series", [pd.Series, pl.Series])
 def test_a_series_is_not_seen_again_after_it_was_read(make_series: Any) -> None:
     series = make_series([1, 2, 1])
-    points = mc.Categorical().prepare(series)
+    points = mc.Categorical(1.0).prepare(series)
     series[0] = 2
-    assert_array_equal(mc.Categorical()(points), mc.Categorical()([1, 2, 1]))
+    assert_array_equal(mc.Categorical(1.0)(points), mc.Categorical(1.0)([1, 2, 1]))
 
 
 def test_a_warp_that_returns_a_view_of_a_frame_does_not_see_later_writes() -> None:

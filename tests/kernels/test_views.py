@@ -55,7 +55,7 @@ def test_columns_by_name(make: Any) -> None:
     [
         mc.RBF([1.0, 2.0, 3.0, 4.0]),
         mc.RBF([1.0, 2.0]).on(0, 3).normalized() + mc.Linear(),
-        mc.Categorical().on("b", "c"),
+        mc.Categorical(1.0).on("b", "c"),
         mc.FunctionKernel(lambda A, B: np.asarray(A)[:, :1] @ np.asarray(B)[:, :1].T),
     ],
     ids=label,
@@ -81,7 +81,7 @@ def test_the_gradient_in_the_inputs_has_the_columns_of_the_rows(make: Any) -> No
 def test_columns_of_other_names_are_refused(make: Any) -> None:
     rows = named(make, X)
     others = make(dict(zip(["a", "b", "c", "e"], Z.T, strict=True)))
-    for kernel in (mc.RBF(), mc.Linear().on(-1), mc.Categorical()):
+    for kernel in (mc.RBF(), mc.Linear().on(-1), mc.Categorical(1.0)):
         with pytest.raises(DataError, match=r"'d', but .*'e'; pass data frames with the same"):
             kernel(rows, others)
     assert_array_equal(mc.RBF().on("a", "c")(rows, others), mc.RBF()(X[:, [0, 2]], Z[:, [0, 2]]))

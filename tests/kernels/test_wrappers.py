@@ -73,3 +73,37 @@ def test_scaled_by_and_warp_call_the_function_on_all_rows() -> None:
 def test_normalising_twice_is_normalising_once() -> None:
     once = mc.Linear().normalized()
     assert once.normalized() is once
+
+
+def test_a_standardised_kernel_is_that_of_standardised_columns() -> None:
+    X = RNG.normal(size=(30, 3)) * [1.0, 1e3, 1e-4] + [5.0, -1e4, 0.0]
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    kernel = mc.Polynomial(2, offset=1.0).standardized()
+    assert repr(kernel) == "Polynomial(degree=2).standardized()"
+    assert kernel.resolve(X)(X).shape == (30, 30)
+    assert_allclose(kernel.resolve(X)(X), mc.Polynomial(2, offset=1.0)(Z), rtol=1e-9, atol=1e-9)
+    assert_allclose(kernel.resolve(X).feature_map(X), mc.Polynomial(2).feature_map(Z), atol=1e-9)
+    scale = mc.RBF("scale").standardized().resolve(X)
+    assert_allclose(scale(X), mc.RBF("columns").resolve(X)(X), rtol=1e-9)
+    assert len(scale.theta) == 1
+    assert eval(repr(scale), {"RBF": mc.RBF}) == scale
+    single = X.astype(np.float32)
+    assert scale(single).dtype == np.float32
+    assert_allclose(scale(single), scale(X), rtol=1e-2, atol=1e-4)
+
+
+def test_a_missing_number_counts_as_the_mean() -> None:
+    X = RNG.normal(size=(30, 2)) * [1.0, 50.0]
+    X[::4, 1] = np.nan
+    mean, deviation = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
+    filled = np.where(np.isnan(X), mean, X)
+    kernel = mc.RBF(0.7).standardized().resolve(X)
+    assert_allclose(kernel(X), mc.RBF(0.7)((filled - mean) / deviation), rtol=1e-12)
+    assert_allclose(kernel(X[:3], X), kernel(X)[:3])
+    gradient = kernel.gram(X).input_gradient(RNG.normal(size=(30, 30)))
+    assert (gradient[::4, 1] == 0).all()
+    assert (gradient[1::4] != 0).all()
+    with pytest.raises(DataError, match="infinity"):
+        kernel(np.where(np.isnan(X), np.inf, X))
+    with pytest.raises(DataError, match="2 columns, and X has 3"):
+        kernel(np.zeros((4, 3)))

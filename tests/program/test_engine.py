@@ -226,7 +226,7 @@ DIRECT = [
     mc.RBF().on(0) * mc.Linear(),
     mc.SpectralMixture([1.0, 0.5], [[0.5, 1.0, 2.0]] * 2, [[1.0, 2.0, 3.0]] * 2),
     mc.ArcCosine(order=0),
-    mc.Categorical(),
+    mc.Categorical(1.0),
 ]
 
 

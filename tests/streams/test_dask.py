@@ -241,7 +241,8 @@ def test_kernels_that_are_not_defined_at_zero(model: Any) -> None:
 
 def test_data_frames_of_kernels_that_do_not_take_made_up_values() -> None:
     frame = pd.DataFrame({"c": np.exp(X[:, 0]) + 5, "kind": np.where(Y > 3, "u", "v")})
-    kernel = mc.RBF(1.0).warp(lambda part: np.log(part - 5)).on("c") * mc.Categorical().on("kind")
+    warped = mc.RBF(1.0).warp(lambda part: np.log(part - 5)).on("c")
+    kernel = warped * mc.Categorical(1.0).on("kind")
     model = mc.KernelRidge(kernel, solver=S.NystromSolver(9, random_state=0)).fit(frame, Y)
     close(model.predict(dd.from_pandas(frame, npartitions=3)).compute(), model.predict(frame))
 
@@ -306,7 +307,7 @@ WORDS["size"] = WORDS["word"].str.len().astype("Float64")
         mc.Spectrum(2).on("word"),
         mc.Spectrum(2).normalized().on("word"),
         mc.Categorical().on("word"),
-        mc.Categorical().on("kind") + mc.RBF(1.0).on("size"),
+        mc.Categorical(1.0).on("kind") + mc.RBF(1.0).on("size"),
     ],
     ids=str,
 )

@@ -49,6 +49,37 @@ def test_blocks_give_what_arrays_give(solver: Any, weights: Array | None) -> Non
 
 
 @pytest.mark.parametrize(
+    "kernel",
+    [
+        mc.RBF("columns"),
+        mc.Laplacian("columns").on("a", "c") + mc.Matern("median").on("b"),
+        mc.RBF("median").standardized().on("c", "a") * mc.Categorical().on("kind"),
+        mc.Missing().on("a") + mc.RBF("columns").standardized().on("a", "b"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_rules_of_thumb_of_blocks_are_those_of_frames(kernel: Any, weights: Any) -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    if "kind" in repr(kernel) or "Missing" in repr(kernel):
+        frame["kind"] = [None if i % 7 == 0 else "abc"[i % 3] for i in range(N)]
+    if "Missing" in repr(kernel):
+        frame.loc[::5, "a"] = np.nan
+    wanted = kernel.resolve(frame, weights)
+    parts = [slice(i, i + 37) for i in range(0, N, 37)]
+    blocks = [
+        (frame[part], Y[part], *(() if weights is None else (weights[part],))) for part in parts
+    ]
+    solver = S.NystromSolver(5, random_state=0)
+    model = mc.KernelRidge(kernel, solver=solver).fit(mc.Blocks(lambda: iter(blocks)))
+    found, expected = model.kernel_.get_params(), wanted.get_params()
+    assert model.kernel_.unresolved() == []
+    for path, value in expected.items():
+        if not isinstance(value, str):
+            assert_allclose(found[path], value, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
     ("alpha", "weights", "fit_intercept"),
     [("loo", None, False), ("loo", W, True), ("gcv", W, False)],
     ids=["plain-loo", "weighted-loo", "weighted-gcv"],

@@ -108,7 +108,7 @@ def test_sources_with_other_values_in_every_pass_are_refused(change: str) -> Non
             frame = pd.DataFrame(rows[part], columns=list("abc")).assign(kind=kinds[part])
             yield frame, y[part], weights[part]
 
-    kernel = mc.RBF(1.0).on("a", "b", "c") + mc.Categorical().on("kind")
+    kernel = mc.RBF(1.0).on("a", "b", "c") + mc.Categorical(1.0).on("kind")
     model = mc.KernelRidge(kernel, solver=S.NystromSolver(30, random_state=0))
     with pytest.raises(DataError, match=r"other values than the first; yield the same rows"):
         model.fit(blocks)

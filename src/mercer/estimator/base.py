@@ -12,10 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from mercer.exceptions import DataError, DataTypeError, ParameterError, as_data_errors
+from mercer.exceptions import (
+    DataError,
+    DataTypeError,
+    DataWarning,
+    ParameterError,
+    as_data_errors,
+    warn,
+)
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
+from mercer.kernels.table import is_mixed, table_kernel
+from mercer.kernels.vector import unequal_columns
 from mercer.parallel import single_blas
 from mercer.streams.sources import Given, rows_of, source_of
 from mercer.streams.stream_rows import StreamRows
@@ -42,7 +51,8 @@ class KernelEstimator(BaseEstimator):
     Parameters
     ----------
     kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="scale"``.
+        The kernel; by default an RBF with ``length_scale="columns"``, or the `table_kernel` of a
+        data frame with other columns than numbers, or with missing values.
 
     Examples
     --------
@@ -134,11 +144,16 @@ class KernelEstimator(BaseEstimator):
         return self._default_kernel() if self.kernel is None else self.kernel
 
     def _default_kernel(self) -> Kernel:
-        return RBF(length_scale="scale")
+        return RBF(length_scale="columns")
 
-    def _kernel_or_default(self, kernel: object) -> Kernel:
+    def _default_kernel_for(self, X: Any) -> Kernel:
+        """The default kernel, or one for a table that this would not take."""
+        return table_kernel(X) if is_mixed(X) else self._default_kernel()
+
+    def _kernel_or_default(self, kernel: object, X: Any = None) -> Kernel:
+        """The kernel that was given, or that for the data."""
         if kernel is None:
-            return self._default_kernel()
+            return self._default_kernel_for(X)
         if not isinstance(kernel, Kernel):
             raise ParameterError(
                 f"{type(self).__name__}: kernel = {kernel!r} is not a kernel; pass a kernel object "
@@ -175,7 +190,13 @@ class KernelEstimator(BaseEstimator):
         with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
             # The targets have their own check; the word says that they are not looked at here.
             validate_data(self, points.data, "no_validation", reset=reset, skip_check_array=True)
+        if reset:
+            self._warn_of_columns(unequal_columns(kernel, points))
         return points
+
+    def _warn_of_columns(self, doubt: str) -> None:
+        if doubt:
+            warn(f"{type(self).__name__}: {doubt}", DataWarning)
 
     @property
     def _known_row(self) -> Points | None:
@@ -208,6 +229,7 @@ class KernelEstimator(BaseEstimator):
             validate_data(
                 self, rows.first_row.data, "no_validation", reset=True, skip_check_array=True
             )
+            self._warn_of_columns(rows.survey.doubt)
         return rows, given
 
     #: What an estimator that takes no blocks says to them, and what to do.

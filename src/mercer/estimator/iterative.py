@@ -24,7 +24,7 @@ class IterativeEstimator(CallbackSupportMixin, KernelEstimator):
     Parameters
     ----------
     kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="scale"``.
+        The kernel; by default an RBF with ``length_scale="columns"``.
     """
 
     converged_: bool

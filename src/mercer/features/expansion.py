@@ -22,7 +22,15 @@ from mercer.kernels.special import Constant
 from mercer.kernels.stationary import Cosine, Periodic, SpectralMixture
 from mercer.kernels.vector import Stationary
 from mercer.kernels.views import View
-from mercer.kernels.wrappers import Normalized, OnColumns, PolynomialOf, Power, Scaled, Warped
+from mercer.kernels.wrappers import (
+    Normalized,
+    OnColumns,
+    PolynomialOf,
+    Power,
+    Scaled,
+    Standardized,
+    Warped,
+)
 
 __all__ = ["Factor", "Term", "expand", "shares"]
 
@@ -100,6 +108,7 @@ def _(kernel: Scaled, scope: Scope) -> list[Term]:
 
 
 @_terms.register(OnColumns)
+@_terms.register(Standardized)
 @_terms.register(Warped)
 def _(kernel: Any, scope: Scope) -> list[Term]:
     return _inner(kernel, scope)

@@ -166,7 +166,7 @@ class RandomFourier(_FourierTransformer, DrawnFeatures):
     kernel : Kernel, optional
         Sums, products and scalings of RBF, Matern, Laplacian, RationalQuadratic, Periodic,
         Cosine, SpectralMixture and Constant, on any columns; by default an RBF with
-        ``length_scale="scale"``.
+        ``length_scale="columns"``.
     n_components : int, default=1000
         The number of features: cosines and sines together.
     method : {"orthogonal", "iid", "sobol", "structured"}, default="orthogonal"
@@ -247,7 +247,7 @@ class Fastfood(_FourierTransformer):
     ----------
     kernel : Kernel, optional
         Sums, products and scalings of RBF, Matern, RationalQuadratic and Constant, on any columns;
-        by default an RBF with ``length_scale="scale"``.
+        by default an RBF with ``length_scale="columns"``.
     n_components : int, default=1000
         The number of features: cosines and sines together.
     random_state : int, RandomState, Generator or None, default=None

@@ -50,7 +50,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
     Parameters
     ----------
     kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="scale"``. It determines the type of X:
+        The kernel; by default an RBF with ``length_scale="columns"``. It determines the type of X:
         vectors, strings, data frames, or row numbers of a precomputed matrix.
     n_landmarks : int, default=100
         The number of landmarks; all rows if there are fewer.
@@ -144,10 +144,11 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         """
         with self._fitting():
             checks.require_count(type(self).__name__, "n_landmarks", self.n_landmarks, example=100)
-            kernel = self._kernel_or_default(self.kernel)
+            kernel = self._kernel_or_default(self.kernel, X)
             require_no_noise(kernel, type(self).__name__)
             stream, data = self._stream(kernel, X, None, sample_weight, NoTargets())
-            self._fit_rows(stream or self._in_memory(kernel, data.X, data.sample_weight))
+            rows = stream or self._in_memory(kernel, data.X, data.sample_weight)
+            self._fit_rows(rows, kernel)
         return self
 
     def _in_memory(self, kernel: Kernel, X: Any, sample_weight: ArrayLike | None) -> InMemory:
@@ -159,11 +160,11 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
     def _known_row(self) -> Points | None:
         return self.landmarks_[:1] if hasattr(self, "landmarks_") else None
 
-    def _fit_rows(self, rows: RowSource) -> Self:
+    def _fit_rows(self, rows: RowSource, kernel: Kernel | None = None) -> Self:
         """Choose landmarks among rows in memory or in blocks."""
         checks.require_count(type(self).__name__, "n_landmarks", self.n_landmarks, example=100)
         validate_data(self, rows.first_row.data, "no_validation", reset=True, skip_check_array=True)
-        self.kernel_ = rows.resolve(self._kernel_or_default(self.kernel))
+        self.kernel_ = rows.resolve(kernel or self._kernel_or_default(self.kernel))
         rng = random_numbers(self.random_state, type(self).__name__)
         chosen = select_rows(
             self.kernel_,

@@ -21,6 +21,7 @@ from mercer.features.expansion import Term, expand, shares
 from mercer.features.normal_draws import generator
 from mercer.kernels.base import Kernel, points_of
 from mercer.kernels.points import Points
+from mercer.kernels.vector import unequal_columns
 from mercer.kernels.views import View
 from mercer.parallel import single_blas
 from mercer.rows.rows import RowBlock, RowSource
@@ -219,6 +220,8 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
             raise type(error)(f"{type(self).__name__}: {error}") from None
         with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
             validate_data(self, points.data, "no_validation", reset=reset, skip_check_array=True)
+        if reset:
+            self._warn_of_columns(unequal_columns(kernel, points))
         return points
 
     def _features(self, X: Any, maps: Sequence[TermMap]) -> Array:

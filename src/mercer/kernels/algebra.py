@@ -25,6 +25,7 @@ from mercer.kernels.wrappers import (
     Power,
     Scaled,
     ScaledBy,
+    Standardized,
     Warped,
     products,
     side_by_side,
@@ -40,6 +41,7 @@ __all__ = [
     "Product",
     "Scaled",
     "ScaledBy",
+    "Standardized",
     "Sum",
     "Warped",
 ]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from mercer.exceptions import DataError, NoFeatureMapError
-from mercer.kernels.heuristics import Scatter, heuristic_length
+from mercer.kernels.heuristics import Scatter, bounded, heuristic_length
 from mercer.kernels.parameters import plain
 from mercer.kernels.points import Points
 from mercer.kernels.tree import Parameterised, with_children
@@ -295,7 +295,7 @@ class Kernel(Parameterised, metaclass=_KernelType):
     # -----------------------------------------------------------------------------
 
     def resolve(self, X: Any, sample_weight: Any = None) -> Self:
-        """Replace ``length_scale="median"`` and ``"scale"`` by numbers computed from the data.
+        """Replace rules such as ``length_scale="scale"`` by numbers computed from the data.
 
         Parameters
         ----------
@@ -319,7 +319,14 @@ class Kernel(Parameterised, metaclass=_KernelType):
             return self
         points = X if isinstance(X, Points) else Points(X, type(self).__name__)
         weight = None if sample_weight is None else checked_weight(self, sample_weight, len(points))
-        return _resolved(self, Scope(), lambda view: Scatter.of(points.matrix(view), weight))
+        kernel = self
+        while kernel.unresolved():
+            kernel = resolved_by(kernel, lambda view: Scatter.of(points.columns(view), weight))
+        return kernel
+
+    def _from_data(self, name: str, rule: str, scatter: Scatter) -> Any:
+        """The value of a parameter by a rule of thumb."""
+        return heuristic_length(rule, self._metric, scatter)
 
     # Explicit features
     # --------------------------------------------------------------------------------
@@ -424,6 +431,18 @@ class Kernel(Parameterised, metaclass=_KernelType):
         """
         return _algebra("on", self, columns)
 
+    def standardized(self, centre: Any = "mean", width: Any = "deviation") -> Kernel:
+        """Return the kernel of (x_j - centre_j) / width_j, in which missing numbers count as 0.
+
+        Parameters
+        ----------
+        centre : "mean" or array of shape (d,)
+            One number for each column; the means of the training rows by default.
+        width : "deviation" or array of shape (d,)
+            One number for each column; the standard deviations of the training rows by default.
+        """
+        return _algebra("Standardized", self, centre, width)
+
     def warp(self, function: Any) -> Kernel:
         """Return k(g(x), g(z)).
 
@@ -485,29 +504,42 @@ def checked_weight(kernel: Kernel, sample_weight: Any, n: int) -> Array:
 
 
 def resolved_by(kernel: K, scatter_of: ScatterOf) -> K:
-    """The kernel with length-scales from a summary of the data that each of its views reads."""
+    """The kernel with numbers in place of rules, from a summary of what each kernel inside reads.
+
+    What is inside a kernel with such a rule waits for the next call, because it sees other data.
+    """
     return _resolved(kernel, Scope(), scatter_of)
 
 
 def unresolved_views(kernel: Kernel) -> list[View]:
-    """What is read by the kernels inside whose length-scale is not a number yet."""
-    views = [view for leaf, view in kernel._reader.leaves if leaf.unresolved()]
-    return list(dict.fromkeys(views))
+    """What is read by the kernels inside whose rules `resolved_by` replaces."""
+    return list(dict.fromkeys(_waiting_views(kernel, Scope())))
+
+
+def _waiting(kernel: Kernel) -> dict[str, Any]:
+    """The parameters of a kernel that hold a rule, those of its children left out."""
+    entries = kernel._tree.entries
+    return {name: entries[name].stored for name in kernel._own_names if entries[name].is_unresolved}
+
+
+def _waiting_views(kernel: Kernel, scope: Scope) -> Iterator[View]:
+    if _waiting(kernel):
+        yield kernel._view(scope)
+    elif kernel.unresolved():
+        for child, inner in scoped_children(kernel, scope):
+            yield from _waiting_views(child, inner)
 
 
 def _resolved(kernel: K, scope: Scope, scatter_of: ScatterOf) -> K:
-    """The kernel with numbers in place of heuristics, from a summary of what its leaves read."""
-    if not kernel._child_names:
-        stored = kernel._values.get("length_scale")
-        if not isinstance(plain(stored), str):
-            return kernel
-        length = heuristic_length(stored, kernel._metric, scatter_of(kernel._view(scope)))
-        return kernel.replace(length_scale=length)
-    children, changed = [], False
-    for child, inner in scoped_children(kernel, scope):
-        children.append(_resolved(child, inner, scatter_of))
-        changed = changed or children[-1] is not child
-    return with_children(kernel, children) if changed else kernel
+    waiting = _waiting(kernel)
+    if waiting:
+        scatter = scatter_of(kernel._view(scope))
+        values = {n: kernel._from_data(n, plain(v), scatter) for n, v in waiting.items()}
+        return kernel.replace(**{n: bounded(waiting[n], value) for n, value in values.items()})
+    if not kernel.unresolved():
+        return kernel
+    inside = scoped_children(kernel, scope)
+    return with_children(kernel, [_resolved(child, s, scatter_of) for child, s in inside])
 
 
 # Structure

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.kernels.base import Scope
-from mercer.kernels.parameters import Positive, Vector
+from mercer.kernels.heuristics import Scatter, heuristic_weight
+from mercer.kernels.parameters import Positive, Weight
 from mercer.kernels.stationary import weighted_columns
 from mercer.kernels.tracing import coordinate_leaf
 from mercer.kernels.vector import VectorKernel, slot_of
@@ -15,19 +16,23 @@ from mercer.kernels.views import Codes, View
 from mercer.program.expression import Expr, X, Z, parameter
 from mercer.program.operations import apply
 
-__all__ = ["Categorical"]
+__all__ = ["Categorical", "Missing"]
 
 
 class Categorical(VectorKernel):
     """Equal or different: exp(-sum_j weight_j [x_j != z_j]).
 
     1 for equal categories, exp(-weight) for different ones, and the product of these over the
-    columns. Categories may be strings, integers or booleans.
+    columns. Categories may be strings, integers or booleans. A missing value is a category of its
+    own, and so is one that was not among the training rows.
 
     Parameters
     ----------
-    weight : float or array of shape (d,)
-        How much a difference counts, for all columns or for each.
+    weight : float, array of shape (d,) or "scale"
+        How much a difference counts, for all columns or for each. ``"scale"`` is a rule that takes
+        it from the data when an estimator is fitted: 1 / the expected number of columns in which
+        two rows differ, but at most 2. So a typical value is exp(-1), however many columns there
+        are.
 
     Examples
     --------
@@ -38,9 +43,9 @@ class Categorical(VectorKernel):
 
     if TYPE_CHECKING:
 
-        def __init__(self, weight: Vector = 1.0) -> None: ...
+        def __init__(self, weight: Weight = "scale") -> None: ...
 
-    weight = Positive(1.0, per_column=True)
+    weight = Positive("scale", per_column=True, heuristics=("scale",))
     psd = True
 
     def input_tags(self) -> dict[str, bool]:  # noqa: D102
@@ -53,6 +58,9 @@ class Categorical(VectorKernel):
     def _view(self, scope: Scope) -> View:
         return scope.view.read_by(Codes(type(self).__name__))
 
+    def _from_data(self, name: str, rule: str, scatter: Scatter) -> Any:
+        return heuristic_weight(scatter)
+
     def _trace(self, scope: Scope) -> Expr:
         body = self.coordinate(X, Z)
         if np.ndim(self.weight) == 0:
@@ -61,3 +69,24 @@ class Categorical(VectorKernel):
             weights = [parameter(scope.path("weight"), j) for j in range(len(self.weight))]
             total = weighted_columns(self, scope, body, weights)
         return apply("exp", -total)
+
+
+class Missing(Categorical):
+    """Missing in both rows or in none: exp(-sum_j weight_j [x_j is missing != z_j is missing]).
+
+    1 for rows that miss the same values. Columns may be of any kind.
+
+    Parameters
+    ----------
+    weight : float, array of shape (d,) or "scale"
+        How much a difference counts, for all columns or for each; see `Categorical`.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Missing(weight=2.0)([1.5, None, 2.5])[0].round(3).tolist()
+    [1.0, 0.135, 1.0]
+    """
+
+    def _view(self, scope: Scope) -> View:
+        return scope.view.read_by(Codes(type(self).__name__, presence=True))

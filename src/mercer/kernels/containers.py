@@ -16,6 +16,11 @@ from mercer.exceptions import DataError, DataTypeError
 
 Array = np.ndarray[Any, Any]
 
+#: Types of narwhals beside those of numbers that are read as numbers.
+_COUNTED = (nw.Boolean, nw.Date, nw.Datetime, nw.Duration)
+#: Microseconds of a day.
+_DAY = 86_400e6
+
 _first_row: ContextVar[int] = ContextVar("mercer_first_row", default=0)
 
 
@@ -147,8 +152,18 @@ def guarded(data: Any) -> Any:
 
 
 def select_columns(frame: Any, chosen: Array) -> Any:
-    """Columns of a frame by position."""
-    return frame[:, chosen.tolist()]
+    """Columns of a frame by position; a repeated one gets a name of its own."""
+    if len(set(chosen.tolist())) == len(chosen):
+        return frame[:, chosen.tolist()]
+    taken: set[str] = set()
+    series = []
+    for column in chosen.tolist():
+        name = given = str(frame.columns[column])
+        while name in taken:
+            name += "'"
+        taken.add(name)
+        series.append(nw.col(given).alias(name))
+    return frame.select(*series)
 
 
 def len_of(data: Any) -> int:
@@ -313,6 +328,8 @@ def _check_matrix(data: Any, owner: str) -> Any:
         )
     if data.dtype.kind == "c":
         raise DataTypeError(f"Complex data not supported by {owner}: pass real numbers.")
+    if data.dtype.kind in "mM":
+        data = _days(data)
     if data.dtype.kind not in "fiub":
         raise DataTypeError(
             f"{owner} compares rows of numbers, got values of type {data.dtype}; use a kernel for "
@@ -326,18 +343,38 @@ def _check_matrix(data: Any, owner: str) -> Any:
 
 def _numeric_frame(frame: Any, owner: str) -> tuple[Array, tuple[str, ...]]:
     for name, dtype in frame.schema.items():
-        if not (dtype.is_numeric() or dtype == nw.Boolean):
+        if not is_number(dtype):
             raise DataTypeError(
                 f"{owner} compares rows of numbers, but column {name!r} holds {dtype}; give it a "
-                f"kernel of its own, such as Categorical().on({name!r}), or select numeric columns "
-                "with .on(...)."
+                f"kernel of its own, such as Categorical().on({name!r}), select numeric columns "
+                "with .on(...), or take mercer.table_kernel(X)."
             )
     single = all(dtype == nw.Float32 for dtype in frame.schema.values())
-    columns = [
-        np.asarray(frame.get_column(name).to_numpy(), dtype=np.float64) for name in frame.columns
-    ]
+    columns = [numbers_of(frame.get_column(name)) for name in frame.columns]
     matrix = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
     return matrix.astype(np.float32 if single else np.float64), tuple(map(str, frame.columns))
+
+
+def is_number(dtype: Any) -> bool:
+    """Whether the values of a type of narwhals are numbers, truth values, times or durations."""
+    return bool(dtype.is_numeric()) or dtype in _COUNTED
+
+
+def numbers_of(column: Any) -> Array:
+    """A column of a frame as numbers; times in days since 1970, durations in days."""
+    if column.dtype == nw.Boolean:  # some are stored with missing values
+        column = column.cast(nw.Float64)
+    if not column.dtype.is_temporal():
+        return np.asarray(column.to_numpy(), dtype=np.float64)
+    is_time = column.dtype != nw.Duration
+    ticks = column.dt.timestamp("us") if is_time else column.dt.total_microseconds()
+    return np.asarray(ticks.to_numpy(), dtype=np.float64) / _DAY
+
+
+def _days(values: Array) -> Array:
+    """Times of an array in days since 1970, or durations in days; NaN where they are missing."""
+    ticks = values.astype(f"{values.dtype.kind}8[us]")
+    return np.where(np.isnat(ticks), np.nan, ticks.astype(np.int64) / _DAY)
 
 
 def _numeric_list(data: list[Any], owner: str) -> Array:
@@ -393,7 +430,7 @@ def describe_nonfinite(values: Any, owner: str, label: Callable[[int], str]) -> 
     kind = "NaN" if np.isnan(value) else "infinity"
     return (
         f"Input X contains {kind} (first in row {row_number(row)}, column {label(int(column))}); "
-        f"{owner} needs finite numbers. Impute or drop those rows."
+        f"{owner} needs finite numbers. Impute or drop those rows, or use .standardized()."
     )
 
 
@@ -427,28 +464,24 @@ def _objects(items: list[Any]) -> Array:
     return column
 
 
-def encode(column: Array, label: str, owner: str) -> tuple[Array, Array]:
-    """Sorted categories of a column, and the code of each row."""
-    missing = list(map(is_missing, column))
-    if any(missing):
-        raise DataError(
-            f"{owner}: column {label} has a missing value in row "
-            f"{row_number(missing.index(True))}; fill it, for example with a category of its own."
-        )
-    kinds = {str if isinstance(v, str) else type(v) for v in column}
+def encode(column: Array, label: str, owner: str) -> tuple[list[Any], Array]:
+    """The categories of a column, and the code of each row: -1 for a missing value."""
+    values = column.tolist()
+    kinds = {str if isinstance(v, str) else type(v) for v in values if not is_missing(v)}
     if len(kinds) > 1 and not all(issubclass(k, int | float | bool | np.number) for k in kinds):
         raise DataTypeError(
             f"{owner}: column {label} mixes {' and '.join(sorted(k.__name__ for k in kinds))}; "
             "use one type."
         )
+    codes: dict[Any, int] = {}
     try:
-        levels, codes = np.unique(np.array(column.tolist()), return_inverse=True)
-    except (TypeError, ValueError):
+        found = [-1 if is_missing(v) else codes.setdefault(v, len(codes)) for v in values]
+    except TypeError:
         raise DataTypeError(
             f"{owner}: the values of column {label} cannot be compared; pass strings, integers or "
             "booleans."
         ) from None
-    return levels, codes
+    return list(codes), np.array(found, dtype=float)
 
 
 def as_objects(data: Any, owner: str) -> list[Any]:

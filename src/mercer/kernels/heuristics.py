@@ -1,16 +1,19 @@
-"""Length-scales from data by two rules of thumb.
+"""Parameters from data by rules of thumb.
 
-``"scale"`` makes the typical scaled distance about 2: for the RBF sqrt(d Var(X) / 2), which is
-scikit-learn's gamma = 1 / (d Var X). ``"median"`` is the median distance between two points.
+Of a length-scale, ``"scale"`` makes the typical scaled distance about 2: for the RBF sqrt(d Var(X)
+/ 2), which is scikit-learn's gamma = 1 / (d Var X). ``"columns"`` is the same rule with the
+deviation of each column in the place of that of all, so that both agree on standardised data.
+``"median"`` is the median distance between two points. The weight of a difference between
+categories is, by ``"scale"``, 1 / the expected number of columns in which two rows differ.
 
-Both need only a `Scatter` of the data, which need not be in memory: a standard deviation, which is
-summed over parts, and the median distance in a sample of rows.
+All need only a `Scatter` of the data, which need not be in memory: moments or counts of levels,
+which are summed over parts, and the median distance in a sample of rows.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -19,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
-from mercer.kernels.parameters import Bounded, plain
+from mercer.kernels.parameters import Bounded
 from mercer.sampling import Draw
 
 Array = np.ndarray[Any, Any]
@@ -28,16 +31,23 @@ Array = np.ndarray[Any, Any]
 _SAMPLE = 1000
 #: Number of rows per block that is copied.
 _BLOCK = 2**16
+#: Deviation of a column, relative to its mean, that is rounding error.
+_ROUNDING = 2 * np.finfo(float).eps
+#: Ratio of the spreads of two columns from which one length-scale does not serve both.
+_LARGEST_RATIO = 30.0
+#: Numbers of rows and of entries from which the spreads of columns are compared.
+_FEWEST_ROWS, _ENTRIES = 50, 2**21
+#: Expected number of differences below which the weight of a difference does not grow.
+_FEWEST_DIFFERENCES = 0.5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Spread:
-    """Mean and standard deviation over all entries of a matrix; spreads of parts can be added."""
+    """Mean and standard deviation of each column without its holes (NaN); parts can be added."""
 
-    width: int  # the number of columns
-    weight: float  # the sum of the weights of the rows
-    mean: float  # over all entries, each row counted with its weight
-    deviation: float  # over all entries, each row counted with its weight
+    weight: Array  # (d,): the sum of the weights of the rows that have a value
+    means: Array  # (d,)
+    deviations: Array  # (d,)
 
     @classmethod
     def of(cls, matrix: Any, weight: Array | None) -> Spread:
@@ -47,43 +57,84 @@ class Spread:
             parts = (slice(start, start + _BLOCK) for start in starts)
             blocks = ((matrix[rows], None if weight is None else weight[rows]) for rows in parts)
             return reduce(operator.add, (cls.of(*block) for block in blocks))
-        total = float(matrix.shape[0] if weight is None else weight.sum())
-        if total == 0:
-            return cls(matrix.shape[1], 0.0, 0.0, 0.0)
-        # The squares of huge and tiny entries leave the range.
-        largest = float(abs(matrix).max())
-        unit = 1.0 if 1e-100 < largest < 1e100 or largest == 0 else largest
-        scaled = matrix if unit == 1.0 else matrix.astype(float) / unit
-        mean, variance = _mean_and_variance(scaled, weight)
-        return cls(matrix.shape[1], total, unit * mean, unit * float(np.sqrt(variance)))
+        w = np.ones(matrix.shape[0]) if weight is None else np.asarray(weight, dtype=float)
+        return cls(*(_moments if isinstance(matrix, np.ndarray) else _sparse_moments)(matrix, w))
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.means)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation over all entries."""
+        share = self.weight / max(self.weight.sum(), np.finfo(float).tiny)
+        # From one of the means, so that equal ones differ by exactly 0.
+        means = self.means - self.means[0]
+        mean = (share * means).sum()
+        parts = np.sqrt(share) * np.stack([self.deviations, means - mean])
+        # Squares of huge and tiny numbers leave the range.
+        deviation = float(np.hypot.reduce(parts.ravel()))
+        return deviation if deviation > 1e-14 * abs(mean) else 0.0
+
+    @property
+    def varies(self) -> Array:
+        """Which columns have more than one value."""
+        return self.deviations > _ROUNDING * np.abs(self.means)
 
     def __add__(self, other: Spread) -> Spread:
         """The spread of the rows of both."""
         weight = self.weight + other.weight
-        if weight == 0:
-            return self
-        own, share = self.weight / weight, other.weight / weight
-        gap = other.mean - self.mean
+        share = other.weight / np.where(weight > 0, weight, 1.0)
+        own, gap = 1.0 - share, other.means - self.means
+        within = np.hypot(np.sqrt(own) * self.deviations, np.sqrt(share) * other.deviations)
         between = np.sqrt(own * share) * gap
-        within = np.hypot(np.sqrt(own) * self.deviation, np.sqrt(share) * other.deviation)
-        deviation = float(np.hypot(within, between))
-        return Spread(self.width, weight, self.mean + share * gap, deviation)
+        return Spread(weight, self.means + share * gap, np.hypot(within, between))
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """How often each category of each column occurs; counts of parts can be added."""
+
+    counts: tuple[dict[Hashable, float], ...]  # for each column the weight of each category
+
+    @property
+    def differences(self) -> float:
+        """The expected number of columns in which two rows differ."""
+        total = 0.0
+        for column in self.counts:
+            share = np.fromiter(column.values(), float)
+            total += 1.0 - float(np.square(share / max(share.sum(), np.finfo(float).tiny)).sum())
+        return total
+
+    def __add__(self, other: Levels) -> Levels:
+        """The counts of both."""
+        return Levels(tuple(map(_added, self.counts, other.counts)))
+
+
+def _added(first: dict[Hashable, float], second: dict[Hashable, float]) -> dict[Hashable, float]:
+    total = dict(first)
+    for level, weight in second.items():
+        total[level] = total.get(level, 0.0) + weight
+    return total
 
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
     """Statistics of the columns that a kernel reads, for a rule of thumb."""
 
-    spread: Callable[[], Spread]  # returns the `Spread`
+    spread: Callable[[], Any]  # returns the `Spread` of numbers, the `Levels` of categories
     # takes the name of a metric; returns the median distance between two rows of a sample
     median: Callable[[str], float]
 
     @classmethod
-    def of(cls, matrix: Any, weight: Array | None) -> Scatter:
-        """The scatter of a matrix in memory."""
+    def of(cls, columns: Any, weight: Array | None) -> Scatter:
+        """The scatter of columns in memory."""
         return cls(
-            lambda: Spread.of(matrix, weight),
-            lambda metric: median_distance(matrix[sample_rows(matrix.shape[0], weight)], metric),
+            lambda: columns.spread(weight),
+            lambda metric: median_distance(
+                columns.values[sample_rows(columns.values.shape[0], weight)], metric
+            ),
         )
 
 
@@ -111,20 +162,63 @@ def median_distance(sample: Any, metric: str) -> float:
     return _or_one(median if median > 0 else distances.mean())
 
 
-def heuristic_length(stored: Any, metric: str, scatter: Scatter) -> float:
-    """The length-scale of a heuristic, within the bounds of the parameter.
+def heuristic_length(rule: str, metric: str, scatter: Scatter) -> float | Array:
+    """The length-scale of a rule: one for all columns, or one for each."""
+    if rule == "median":
+        return scatter.median(metric)
+    spread: Spread = scatter.spread()
+    if rule == "scale":
+        return _or_one(_root(spread.width, metric) * spread.deviation)
+    varies = spread.varies
+    return _root(max(int(varies.sum()), 1), metric) * np.where(varies, spread.deviations, 1.0)
 
-    For normal data, d sd / sqrt(pi) is half the mean L1 distance.
+
+def _root(width: int, metric: str) -> float:
+    """Half the typical distance between rows of standard normal numbers.
+
+    The mean L1 distance is 2 d / sqrt(pi).
     """
-    if plain(stored) == "median":
-        length = scatter.median(metric)
-    else:
-        spread = scatter.spread()
-        root = np.sqrt(spread.width / 2) if metric == "euclidean" else spread.width / np.sqrt(np.pi)
-        length = _or_one(root * spread.deviation)
-    if isinstance(stored, Bounded):
-        return float(np.clip(length, stored.low, stored.high))
-    return length
+    return float(np.sqrt(width / 2) if metric == "euclidean" else width / np.sqrt(np.pi))
+
+
+def heuristic_weight(scatter: Scatter) -> float:
+    """The weight of a difference between categories, for which exp(-1) is a typical value."""
+    return 1.0 / max(scatter.spread().differences, _FEWEST_DIFFERENCES)
+
+
+def bounded(stored: Any, value: Any) -> Any:
+    """A value within the bounds of the parameter in whose place it comes."""
+    return np.clip(value, stored.low, stored.high) if isinstance(stored, Bounded) else value
+
+
+def widest_and_narrowest(matrix: Array) -> tuple[int, int, float] | None:
+    """Two columns whose spreads differ too much for one length-scale, and the ratio.
+
+    Both the deviations and the central nine tenths have to differ: a rare level of an indicator has
+    a small deviation, and an outlier has a large one. Columns that are mostly one value do not
+    count.
+    """
+    step = -(-len(matrix) // min(_SAMPLE, max(_FEWEST_ROWS, _ENTRIES // matrix.shape[1])))
+    sample = matrix[::step].astype(float)
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = sample.std(axis=0)
+    varies = deviation > _ROUNDING * np.abs(sample[0])
+    if np.count_nonzero(varies) < 2 or not _unequal(deviation[varies]):
+        return None
+    low, high = np.quantile(sample, [0.05, 0.95], axis=0)
+    central = high - low
+    central[central <= _ROUNDING * np.abs(high)] = np.nan
+    if np.isnan(central).all():
+        return None
+    widest, narrowest = int(np.nanargmax(central)), int(np.nanargmin(central))
+    pair = [narrowest, widest]
+    if not (_unequal(central[pair]) and _unequal(deviation[pair])):
+        return None
+    return widest, narrowest, float(central[widest] / central[narrowest])
+
+
+def _unequal(spreads: Array) -> bool:
+    return bool(spreads.max() > _LARGEST_RATIO * spreads.min())
 
 
 def _or_one(length: Any) -> float:
@@ -132,39 +226,57 @@ def _or_one(length: Any) -> float:
     return float(length) if np.isfinite(length) and length > 0 else 1.0
 
 
-def _mean_and_variance(matrix: Any, weight: Array | None) -> tuple[float, float]:
-    """Mean and variance over all entries, each row counted with its weight."""
-    w = np.full(matrix.shape[0], 1.0) if weight is None else weight
-    w = w / w.sum() / matrix.shape[1]
-    if not isinstance(matrix, np.ndarray):
-        return _of_stored(matrix, w)
-    values = matrix.astype(float)
-    # Subtract one entry first, to keep digits if the data are far from zero.
-    origin = float(values[0, 0])
+def _moments(matrix: Array, w: Array) -> tuple[Array, Array, Array]:
+    """The weight, mean and standard deviation of each column, holes left out."""
+    largest = np.fmax.reduce(np.abs(matrix), axis=0, initial=0.0)
+    # The squares of huge and tiny entries leave the range; powers of two do not round.
+    exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1]
+    values = np.ldexp(matrix.astype(float), -exponent)
+    weight: Array = w[:, None]
+    origin = values[0].copy()
+    holes = np.isnan(values)
+    if holes.any():
+        weight = np.where(holes, 0.0, weight)
+        origin = values[np.argmin(holes, axis=0), np.arange(values.shape[1])]
+        origin[np.isnan(origin)] = 0.0
+        values[holes] = np.broadcast_to(origin, values.shape)[holes]
+    # Subtract a row first, to keep digits if the data are far from zero.
     values -= origin
     # Sum without BLAS, whose threads would spin for a while afterwards.
-    mean = float((w * values.sum(axis=1)).sum())
+    total = np.broadcast_to(weight.sum(axis=0), origin.shape)
+    share = weight / np.where(total > 0, total, 1.0)
+    mean = (share * values).sum(axis=0)
     values -= mean
-    variance = float((w * np.square(values, out=values).sum(axis=1)).sum())
-    return origin + mean, _or_zero(variance, mean)
+    variance = (share * np.square(values, out=values)).sum(axis=0)
+    deviation = np.sqrt(_or_zero(variance, mean))
+    return total, np.ldexp(origin + mean, exponent), np.ldexp(deviation, exponent)
 
 
-def _of_stored(matrix: Any, w: Array) -> tuple[float, float]:
-    """Mean and variance of a sparse matrix; its zeros count as one value of their total weight."""
-    stored = sp.csr_array(matrix)
-    if not stored.has_canonical_format:
-        stored = stored.copy()
-        stored.sum_duplicates()
-    counts = np.diff(stored.indptr)
-    values = np.append(stored.data.astype(float), 0.0)
-    weights = np.append(np.repeat(w, counts), (w * (matrix.shape[1] - counts)).sum())
-    origin = float(stored[0, 0])
-    values -= origin
-    mean = float((weights * values).sum())
-    variance = float((weights * np.square(values - mean)).sum())
-    return origin + mean, _or_zero(variance, mean)
+def _sparse_moments(matrix: Any, w: Array) -> tuple[Array, Array, Array]:
+    """The moments of the columns of a sparse matrix; zeros count as one value."""
+    stored = sp.csc_array(matrix, copy=True)
+    stored.sum_duplicates()
+    width, counts = stored.shape[1], np.diff(stored.indptr)
+    columns = np.repeat(np.arange(width), counts)
+    largest = np.zeros(width)
+    np.maximum.at(largest, columns, np.abs(stored.data).astype(float))
+    exponent = np.frexp(largest)[1]
+    values = np.ldexp(stored.data.astype(float), -exponent[columns])
+    total = np.full(width, w.sum())
+    shares = w[stored.indices] / max(w.sum(), np.finfo(float).tiny)
+    # A column without zeros may be far from zero.
+    full = np.flatnonzero(counts == stored.shape[0])
+    origin = np.zeros(width)
+    origin[full] = values[stored.indptr[full]] if len(values) else 0.0
+    values -= origin[columns]
+    mean = np.bincount(columns, shares * values, width)
+    variance = np.bincount(columns, shares * np.square(values - mean[columns]), width)
+    zeros = np.maximum(1.0 - np.bincount(columns, shares, width), 0.0)
+    zeros[full] = 0.0
+    deviation = np.sqrt(_or_zero(variance + zeros * np.square(mean), mean))
+    return total, np.ldexp(origin + mean, exponent), np.ldexp(deviation, exponent)
 
 
-def _or_zero(variance: float, mean: float) -> float:
-    """The variance, or 0 if it is rounding error."""
-    return variance if variance > (1e-14 * abs(mean)) ** 2 else 0.0
+def _or_zero(variance: Array, mean: Array) -> Array:
+    """The variances, or 0 where they are rounding error."""
+    return np.where(variance > (1e-14 * np.abs(mean)) ** 2, variance, 0.0)

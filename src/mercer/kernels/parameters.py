@@ -228,7 +228,8 @@ class Bounded(_Value):
 # Types of the constructors of built-in kernels, for editors and type checkers.
 Scalar: TypeAlias = float | Fixed | Bounded
 Vector: TypeAlias = Scalar | Sequence[float] | Sequence[Sequence[float]] | npt.NDArray[Any]
-Length: TypeAlias = Vector | Literal["median", "scale"]
+Length: TypeAlias = Vector | Literal["median", "scale", "columns"]
+Weight: TypeAlias = Vector | Literal["scale"]
 
 
 # Declarations

@@ -45,7 +45,7 @@ class RBF(Stationary):
 
     Parameters
     ----------
-    length_scale : float, array of shape (d,), "median" or "scale"
+    length_scale : float, array of shape (d,), "median", "scale" or "columns"
         One length for all columns, or one for each.
 
     Examples
@@ -93,7 +93,7 @@ class Laplacian(Stationary):
 
     Parameters
     ----------
-    length_scale : float, array of shape (d,), "median" or "scale"
+    length_scale : float, array of shape (d,), "median", "scale" or "columns"
         One length for all columns, or one for each.
 
     Examples
@@ -126,7 +126,7 @@ class Matern(Stationary):
 
     Parameters
     ----------
-    length_scale : float, array of shape (d,), "median" or "scale"
+    length_scale : float, array of shape (d,), "median", "scale" or "columns"
         One length for all columns, or one for each.
     nu : float
         Smoothness, positive; not learned.
@@ -169,7 +169,7 @@ class RationalQuadratic(Stationary):
 
     Parameters
     ----------
-    length_scale : float, array of shape (d,), "median" or "scale"
+    length_scale : float, array of shape (d,), "median", "scale" or "columns"
         One length for all columns, or one for each.
     alpha : float
         Shape of the mixture; the RBF as alpha goes to infinity.
@@ -202,7 +202,7 @@ class Wendland(Stationary):
 
     Parameters
     ----------
-    length_scale : float, array of shape (d,), "median" or "scale"
+    length_scale : float, array of shape (d,), "median", "scale" or "columns"
         The radius of the support.
     dimension : int
         The largest number of columns for which the kernel has to be valid.

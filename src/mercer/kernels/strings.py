@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.exceptions import DataTypeError
+from mercer.kernels.containers import is_missing
 from mercer.kernels.parameters import Integer
 from mercer.kernels.special import FeatureKernel
 
@@ -19,7 +20,8 @@ Array = np.ndarray[Any, Any]
 class Spectrum(FeatureKernel):
     """Spectrum kernel: the inner product of the counts of all substrings of length k.
 
-    A string shorter than k has no substrings, so that its kernel with every string is 0.
+    A string shorter than k has no substrings, so that its kernel with every string is 0. A missing
+    string counts as an empty one.
 
     Parameters
     ----------
@@ -46,6 +48,7 @@ class Spectrum(FeatureKernel):
 
     def features(self, objects: list[Any]) -> tuple[sp.csr_array, Array]:
         """Return sparse counts of substrings, and the substrings."""
+        objects = ["" if is_missing(item) else item for item in objects]
         for i, item in enumerate(objects):
             if not isinstance(item, str):
                 raise DataTypeError(

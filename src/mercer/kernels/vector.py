@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel, Scope
+from mercer.kernels.heuristics import widest_and_narrowest
 from mercer.kernels.parameters import Positive, plain
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import (
@@ -89,9 +90,10 @@ class Stationary(VectorKernel):
 
     Parameters
     ----------
-    length_scale : float, array of shape (d,), "median" or "scale"
-        One length for all columns or one for each; the two names are resolved from the data when an
-        estimator is fitted.
+    length_scale : float, array of shape (d,), "median", "scale" or "columns"
+        One length for all columns or one for each. The names are rules that take it from the data
+        when an estimator is fitted: the median distance, about half the typical distance, or the
+        latter for each column by its own standard deviation.
 
     Examples
     --------
@@ -108,7 +110,7 @@ class Stationary(VectorKernel):
            [0.33333333, 1.        ]])
     """
 
-    length_scale = Positive(1.0, per_column=True, heuristics=("median", "scale"))
+    length_scale = Positive(1.0, per_column=True, heuristics=("median", "scale", "columns"))
     takes_sparse = True
 
     @abstractmethod
@@ -139,6 +141,26 @@ def _warn_of_cancellation(kernel: Stationary, matrix: Any) -> None:
             "digits; pass a dense array (X.toarray()), or use a larger length_scale.",
             NumericalWarning,
         )
+
+
+def unequal_columns(kernel: Kernel, points: Points) -> str:
+    """The warning of one length-scale for columns of very different spread; "" if there is none."""
+    for leaf, view in kernel._reader.leaves:
+        if not isinstance(leaf, Stationary) or np.ndim(leaf.length_scale):
+            continue
+        matrix = points.matrix(view)
+        if leaf.length_scale == "columns" or not isinstance(matrix, np.ndarray):
+            continue
+        pair = widest_and_narrowest(matrix) if matrix.shape[1] > 1 else None
+        if pair is not None:
+            names, name = points.column_names(view), type(leaf).__name__
+            return (
+                f"{name} has one length-scale for all columns, but {names[pair[0]]!r} spreads "
+                f"{pair[2]:.0f} times as wide as {names[pair[1]]!r}, which hardly counts in the "
+                f'distances; standardise the columns, or pass {name}("columns"), which has a '
+                "length-scale for each."
+            )
+    return ""
 
 
 class DotProduct(VectorKernel):

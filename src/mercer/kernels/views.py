@@ -35,6 +35,7 @@ from mercer.kernels.containers import (
     select_columns,
     tabular,
 )
+from mercer.kernels.heuristics import Levels, Spread
 
 
 @dataclass(eq=False)
@@ -70,6 +71,10 @@ class Columns:
             values = self.values[rows]
         return Columns(values, self.keys, self.names, self.given)
 
+    def spread(self, weight: Array | None) -> Spread | Levels:
+        """What rules of thumb need to know of the columns."""
+        return Spread.of(self.values, weight)
+
     def _stored_like(self, reference: Columns) -> Any:
         """These values, sparse or dense as the other collection is."""
         if type(self.values) is type(reference.values):
@@ -99,13 +104,23 @@ class Columns:
 
 @dataclass(eq=False)
 class Coded(Columns):
-    """Categories as integer codes, one sorted array of categories for each column."""
+    """Categories as codes from 0, with the category of each code by column; -1 for missing ones."""
 
-    categories: tuple[Array, ...] = ()
+    categories: tuple[list[Any], ...] = ()
+    owner: str = "Categorical"
 
     def take(self, rows: Any) -> Coded:
         """Some of the rows."""
         return replace(self, values=self.values[rows])
+
+    def spread(self, weight: Array | None) -> Levels:
+        """How often each category occurs."""
+        counts = []
+        for j, levels in enumerate(self.categories):
+            codes = self.values[:, j].astype(np.intp) + 1
+            count = np.bincount(codes, weight, len(levels) + 1)
+            counts.append(dict(zip([None, *levels], count.tolist(), strict=True)))
+        return Levels(tuple(counts))
 
     def like(self, reference: Columns) -> Any:
         """These categories in the codes of another collection."""
@@ -113,21 +128,27 @@ class Coded(Columns):
         values = super().like(reference)
         if self.categories is reference.categories:
             return values
-        columns = [
-            _recode(values[:, j].astype(np.int64), own, other)
-            for j, (own, other) in enumerate(
-                zip(self.categories, reference.categories, strict=True)
-            )
-        ]
+        columns = []
+        for j, (own, other) in enumerate(zip(self.categories, reference.categories, strict=True)):
+            self._require_one_type(j, own, other)
+            columns.append(_recode(values[:, j].astype(np.intp), own, other))
         return np.stack(columns, axis=1)
 
+    def _require_one_type(self, column: int, own: list[Any], other: list[Any]) -> None:
+        """Refuse strings beside numbers: all of them would be different."""
+        if own and other and isinstance(own[0], str) != isinstance(other[0], str):
+            raise DataTypeError(
+                f"{self.owner}: column {self.feature_names[column]!r} holds "
+                f"{type(own[0]).__name__} such as {own[0]!r}, and on the other side "
+                f"{type(other[0]).__name__} such as {other[0]!r}; use one type."
+            )
 
-def _recode(codes: Array, own: Array, other: Array) -> Array:
+
+def _recode(codes: Array, own: list[Any], other: list[Any]) -> Array:
     """Codes of the same categories in another list; what that list lacks gets codes beyond it."""
-    place = np.minimum(np.searchsorted(other, own), max(len(other) - 1, 0))
-    known = other[place] == own if len(other) else np.zeros(len(own), bool)
-    table = np.where(known, place, len(other) + np.arange(len(own)))
-    return table[codes].astype(float)
+    known = {level: code for code, level in enumerate(other)}
+    table = [known.get(level, len(other) + code) for code, level in enumerate(own)]
+    return np.array([*table, -1.0])[codes]
 
 
 class Reader(Protocol):
@@ -147,6 +168,7 @@ class Numbers:
 
     owner: str = "the kernel"
     sparse: bool = True
+    holes: bool = False  # whether missing values (NaN) are taken
 
     def read(self, data: Any, label: Callable[[int], str] = str) -> Columns:
         """Read numbers, and check that they are finite."""
@@ -155,7 +177,7 @@ class Numbers:
         else:
             values, names = numeric_matrix(data, self.owner)
         stored = values if type(values) is np.ndarray else self._stored_values(values)
-        if not _core.all_finite(stored):
+        if not _core.all_finite(stored) and not (self.holes and not np.isinf(stored).any()):
             raise DataError(describe_nonfinite(values, self.owner, label))
         return Columns(values, names=names, given=names and given_names(data))
 
@@ -174,6 +196,7 @@ class Codes:
     """Categories of any kind (strings, integers, booleans), encoded column by column."""
 
     owner: str = "Categorical"
+    presence: bool = False  # whether only missing values are told from others
 
     def read(self, data: Any, label: Callable[[int], str] = str) -> Columns:
         """Encode each column."""
@@ -181,13 +204,16 @@ class Codes:
         codes, categories = [], []
         for j, column in enumerate(columns):
             levels, code = encode(column, label(j), self.owner)
-            codes.append(code.astype(float))
+            if self.presence:
+                levels, code = [True], np.minimum(code, 0.0)
+            codes.append(code)
             categories.append(levels)
         return Coded(
             np.stack(codes, axis=1),
             names=tuple(names),
             given=given_names(data),
             categories=tuple(categories),
+            owner=self.owner,
         )
 
 
@@ -309,6 +335,42 @@ class Warp:
             "the gradient in the inputs stops at warp(...): the derivative of its function is not "
             "known. Warp the data before the kernel sees them."
         )
+
+
+@dataclass(frozen=True)
+class Standardise:
+    """Subtract a centre from each column and divide it by a scale; a missing number is the centre.
+
+    Without centres and scales, those of the data at hand.
+    """
+
+    centre: tuple[float, ...] | None
+    scale: tuple[float, ...] | None
+
+    def __call__(self, data: Any, owner: str) -> Any:
+        """Apply the step."""
+        values = Numbers(owner, sparse=False, holes=True).read(tabular(data, owner)).values
+        if self.centre is None or self.scale is None:
+            spread = Spread.of(values, None)
+            centre, scale = spread.means, np.where(spread.varies, spread.deviations, 1.0)
+        else:
+            centre, scale = np.array(self.centre), np.array(self.scale)
+        if len(np.atleast_1d(scale)) not in (1, values.shape[1]):
+            raise DataError(
+                f"{owner} was standardised with {len(scale)} columns, and X has "
+                f"{values.shape[1]} of them; pass the same columns."
+            )
+        standard = ((values - centre) / scale).astype(values.dtype)
+        return np.where(np.isnan(standard), standard.dtype.type(0), standard)
+
+    def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
+        """What to call the columns after this step."""
+        return before
+
+    def pull_back(self, data: Any, cotangent: Array) -> Array:
+        """Carry a gradient back through this step."""
+        values, _ = numeric_matrix(data, "the gradient in the inputs")
+        return np.where(np.isnan(values), 0.0, cotangent / np.array(self.scale))
 
 
 @dataclass(frozen=True)

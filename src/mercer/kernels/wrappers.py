@@ -10,10 +10,11 @@ import scipy.sparse as sp
 
 from mercer.exceptions import NoFeatureMapError, ParameterError, ParameterTypeError
 from mercer.kernels.base import Kernel, Scope, scoped_children
-from mercer.kernels.parameters import Child, Integer, NonNegative, Part, plain, show
+from mercer.kernels.heuristics import Scatter, Spread
+from mercer.kernels.parameters import Child, Integer, NonNegative, Part, Positive, Real, plain, show
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import diagonal
-from mercer.kernels.views import Columns, Select, Warp
+from mercer.kernels.views import Columns, Numbers, Select, Standardise, View, Warp
 from mercer.maps import composition
 from mercer.program.expression import Expr, PointFunction, parameter
 from mercer.program.operations import apply, inverse
@@ -27,6 +28,7 @@ __all__ = [
     "Power",
     "Scaled",
     "ScaledBy",
+    "Standardized",
     "Warped",
 ]
 
@@ -247,6 +249,46 @@ class OnColumns(_Wrapper):
     def input_tags(self) -> dict[str, bool]:  # noqa: D102
         # Whatever the kernel inside compares, the data themselves are a table.
         return {**super().input_tags(), "two_d": True}
+
+
+class Standardized(_Wrapper):
+    """The kernel of standardised columns, (x_j - centre_j) / width_j; a missing number counts as 0.
+
+    Centres and widths are the means and standard deviations of the training rows.
+    """
+
+    centre = Real("mean", per_column=True, heuristics=("mean",), learned=False)
+    width = Positive("deviation", per_column=True, heuristics=("deviation",), learned=False)
+    _undoable = True
+
+    def __init__(self, kernel: Kernel, centre: Any = "mean", width: Any = "deviation") -> None:
+        super().__init__(kernel, centre=centre, width=width)
+
+    def __repr__(self) -> str:
+        given = (v for v in (self.centre, self.width) if not isinstance(v, str))
+        return f"{self._operand()}.standardized({', '.join(map(show, given))})"
+
+    @property
+    def _step(self) -> Standardise:
+        if isinstance(self.centre, str) or isinstance(self.width, str):
+            return Standardise(None, None)
+        return Standardise(*(tuple(np.ravel(v).tolist()) for v in (self.centre, self.width)))
+
+    def _view(self, scope: Scope) -> View:
+        return scope.view.read_by(Numbers(type(self).__name__, sparse=False, holes=True))
+
+    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+        return {**super().input_tags(), "sparse": False}
+
+    def _from_data(self, name: str, rule: str, scatter: Scatter) -> Any:
+        spread: Spread = scatter.spread()
+        return spread.means if rule == "mean" else np.where(spread.varies, spread.deviations, 1.0)
+
+    def _trace(self, scope: Scope) -> Expr:
+        return self._inner(scope)
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        return self._inner_features(scope, points)
 
 
 class Warped(_Wrapper):

@@ -29,7 +29,7 @@ class RepresenterModel(ExplainedModel):
     Parameters
     ----------
     kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="scale"``.
+        The kernel; by default an RBF with ``length_scale="columns"``.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mercer.exceptions import DataError
 from mercer.kernels import heuristics
 from mercer.kernels.base import Kernel, resolved_by, unresolved_views
-from mercer.kernels.heuristics import Scatter, Spread
+from mercer.kernels.heuristics import Levels, Scatter, Spread
 from mercer.kernels.points import Points
 from mercer.kernels.views import View
 from mercer.rows.rows import Made, RowBlock, RowSource, RowStatistics, Sums, Total
@@ -74,7 +74,7 @@ class SpreadOf:
     def __call__(self, part: RowBlock) -> Sums:
         """One spread for each view."""
         views = unresolved_views(self.kernel)
-        return Sums(tuple(Spread.of(part.points.matrix(view), part.weights) for view in views))
+        return Sums(tuple(part.points.columns(view).spread(part.weights) for view in views))
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class MedianDistances:
     """The median distances that a kernel needs for its length-scales."""
 
     kernel: Kernel
-    spreads: tuple[Spread, ...]  # one for each of its unresolved views
+    spreads: tuple[Spread | Levels, ...]  # one for each of its unresolved views
 
     def __call__(self, part: RowBlock) -> list[float]:
         """The distances among some rows, in the order in which the kernel uses them."""
@@ -196,19 +196,21 @@ class StreamRows(RowSource):
         return part.points, None if bare else part.targets, part.weights
 
     def resolve(self, kernel: Kernel) -> Kernel:
-        """The kernel with length-scales estimated from the data."""
-        views = unresolved_views(kernel)
-        if not views:
-            return kernel
-        spreads = dict(zip(unresolved_views(self.kernel), self.survey.spreads, strict=True))
-        if not set(views) <= set(spreads):
-            spreads |= dict(zip(views, self.map_sum(SpreadOf(kernel)).terms, strict=True))
-        medians = self._medians(kernel, {view: spreads[view] for view in views})
+        """The kernel with numbers in place of rules of thumb, from sums over the data."""
+        known = dict(zip(unresolved_views(self.kernel), self.survey.spreads, strict=True))
+        while views := unresolved_views(kernel):
+            if not set(views) <= set(known):
+                known |= dict(zip(views, self.map_sum(SpreadOf(kernel)).terms, strict=True))
+            kernel = self._resolved_once(kernel, {view: known[view] for view in views})
+        return kernel
+
+    def _resolved_once(self, kernel: Kernel, spreads: dict[View, Spread | Levels]) -> Kernel:
+        medians = self._medians(kernel, spreads)
         return resolved_by(
             kernel, lambda view: Scatter(lambda: spreads[view], lambda metric: next(medians))
         )
 
-    def _medians(self, kernel: Kernel, spreads: dict[View, Spread]) -> Iterator[float]:
+    def _medians(self, kernel: Kernel, spreads: dict[View, Spread | Levels]) -> Iterator[float]:
         """The median distances that a kernel needs; rows are read when it uses the first."""
         if self.statistics.weighted:
             rows = np.sort(self.map_sum(LengthSample()).rows)

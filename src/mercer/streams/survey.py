@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel, unresolved_views
 from mercer.kernels.containers import guarded, ingest, len_of, rows_from
-from mercer.kernels.heuristics import Spread
+from mercer.kernels.heuristics import Levels, Spread
 from mercer.kernels.points import Points
+from mercer.kernels.vector import unequal_columns
 from mercer.rows.rows import RowBlock, RowStatistics, Sums
 from mercer.streams.blocks import Block, as_frame
 from mercer.streams.schema import Schema
@@ -72,9 +73,11 @@ class Survey:
     schema: Schema
     targets: Targets  # how later passes read targets
     totals: RowStatistics  # sums of weights and targets
-    spreads: tuple[Spread, ...]  # one for each view whose length-scale is estimated from the data
+    # one for each view whose rules of thumb are applied first
+    spreads: tuple[Spread | Levels, ...]
     head: Points  # the first row
     fingerprint: Fingerprint  # for later passes to compare
+    doubt: str = ""  # a warning about the columns of the first block
 
     def __add__(self, other: Self) -> Survey:
         """The survey of both."""
@@ -93,6 +96,7 @@ class Survey:
             tuple(a + b for a, b in zip(self.spreads, other.spreads, strict=True)),
             self.head,
             self.fingerprint + other.fingerprint,
+            self.doubt,
         )
 
 
@@ -122,10 +126,11 @@ class Surveyor:
             schema,
             targets,
             RowStatistics.of(values, weights),
-            tuple(Spread.of(points.matrix(view), weights) for view in views),
+            tuple(points.columns(view).spread(weights) for view in views),
             # Indexing copies: the source may write its next block into the same array.
             points[[0]].detached(),
             Fingerprint.of(data, block),
+            "" if block.start else unequal_columns(self.kernel, points),
         )
 
     def _bytes_beside(self, block: Block, n: int) -> int:

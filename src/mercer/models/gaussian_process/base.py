@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,6 +17,7 @@ from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary import RBF
+from mercer.kernels.table import is_mixed, table_kernel
 from mercer.kernels.wrappers import Scaled
 from mercer.models.representer import RepresenterModel
 from mercer.parallel import single_blas
@@ -30,8 +32,9 @@ from mercer.solvers.likelihood.maximise import (
 Array = NDArray[np.floating[Any]]
 Attributes = Callable[[Array], dict[str, Any]]
 
-# The default kernel.
+# The default kernels: one length-scale is learned, in units of each column if they are dense.
 _DEFAULT = Scaled(RBF(length_scale="scale"), 1.0)
+_OF_STANDARDISED = Scaled(RBF(length_scale="scale").standardized(), 1.0)
 # Largest weight of a row, as a number of copies.
 _MOST_COPIES = 1e12
 
@@ -88,6 +91,11 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
 
     def _default_kernel(self) -> Kernel:
         return _DEFAULT
+
+    def _default_kernel_for(self, X: Any) -> Kernel:
+        if sp.issparse(X):  # which standardised columns would not be
+            return _DEFAULT
+        return Scaled(table_kernel(X), 1.0) if is_mixed(X) else _OF_STANDARDISED
 
     # The marginal likelihood --------------------------------------------------------------------
 

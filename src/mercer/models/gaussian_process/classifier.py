@@ -57,8 +57,9 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     Parameters
     ----------
     kernel : Kernel, optional
-        The kernel; by default ``1.0 * RBF(length_scale="scale")``. Its amplitude matters: it says
-        how sure the classifier may become. Numbers in the kernel are starting values, `Fixed` ones
+        The kernel; by default ``1.0 * RBF(length_scale="scale").standardized()``, or the
+        `table_kernel` of a data frame with other columns than numbers or with missing values. Its
+        amplitude matters: it says how sure the classifier may become. Numbers in the kernel are starting values, `Fixed` ones
         are held, `Bounded` ones stay within their bounds.
     learn : bool, default=True
         Whether to learn the kernel's free parameters; otherwise the kernel is used as it is.
@@ -188,7 +189,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
 
     def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> LaplaceObjective:
         """Validate the data, and resolve the kernel."""
-        kernel = self._kernel_or_default(self.kernel)
+        kernel = self._kernel_or_default(self.kernel, X)
         X = self._in_one_piece(X, y)
         points = self._validate_points(kernel, X, reset=True)
         labels = self._validate_labels(y, len(points))

@@ -73,8 +73,9 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     Parameters
     ----------
     kernel : Kernel, optional
-        Any kernel; by default ``1.0 * RBF(length_scale="scale")``. Its parameters are starting
-        values; `Fixed` ones are held, `Bounded` ones stay within their bounds. Write
+        Any kernel; by default ``1.0 * RBF(length_scale="scale").standardized()``, or the
+        `table_kernel` of a data frame with other columns than numbers or with missing values.
+        Parameters of the kernel are starting values; `Fixed` ones are held, `Bounded` ones stay within their bounds. Write
         ``1.0 * kernel`` to have the variance of the function learned too.
     noise : float, "learn", Fixed, Bounded or array-like of shape (n,), default="learn"
         Variance of the noise, in units of y squared. A number is where the search starts (0 is
@@ -475,7 +476,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             )
         rng = check_random_state(random_state)
         if not hasattr(self, "dual_coef_"):
-            kernel = self._kernel_or_default(self.kernel)
+            kernel = self._kernel_or_default(self.kernel, X)
             points = kernel.validate(X, owner=self)
             require_covariance(self, len(points))
             with blas_for(len(points)):
@@ -514,7 +515,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[ExactObjective, Scaling, Landmarks | None]:
         """Validate the data, resolve the kernel, standardise the targets, read given landmarks."""
-        kernel = self._kernel_or_default(self.kernel)
+        kernel = self._kernel_or_default(self.kernel, X)
         if not isinstance(X, np.ndarray):
             X = self._in_one_piece(X, y)
         points = everything = self._validate_points(kernel, X, reset=True)
@@ -543,7 +544,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         """The cost of each solver; for one target, if none are given."""
         self._check_parameters()
         if y is None:
-            kernel = self._kernel_or_default(self.kernel)
+            kernel = self._kernel_or_default(self.kernel, X)
             y = np.ones(len(self._validate_points(kernel, X, reset=True)))
         data, _, _ = self._prepare(X, y, None)
         learns = self.learn and len(data.theta) > 0

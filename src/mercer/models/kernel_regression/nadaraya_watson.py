@@ -52,8 +52,9 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     Parameters
     ----------
     kernel : Kernel, optional
-        A kernel without negative values; by default ``RBF(length_scale="scale")``. Its length-scale
-        is the bandwidth. It says what X may be; for lines the columns of X have to be numbers.
+        A kernel without negative values; by default ``RBF(length_scale="columns")``. Its
+        length-scale is the bandwidth. It says what X may be; for lines the columns of X have to be
+        numbers.
     degree : {0, 1}, default=0
         Local means or local lines.
     bandwidth : {"loo"} or None, default="loo"

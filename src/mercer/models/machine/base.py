@@ -54,7 +54,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     Parameters
     ----------
     kernel : Kernel or None
-        The kernel; None for an RBF with ``length_scale="scale"``.
+        The kernel; None for an RBF with ``length_scale="columns"``.
     alpha : float
         Positive weight of the penalty.
     fit_intercept : bool
@@ -139,7 +139,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[MachineProblem, Any]:
         """The problem, and X as it was read."""
-        kernel, reader = self._kernel_or_default(self.kernel), self._target_reader()
+        kernel, reader = self._kernel_or_default(self.kernel, X), self._target_reader()
         rows, given = self._stream(kernel, X, y, sample_weight, reader, whole=self._held_rows)
         if rows is None:
             data = self._read(*given)
@@ -181,7 +181,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     def _read(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Data:
         """Validate the data; resolve the kernel."""
-        kernel = self._kernel_or_default(self.kernel)
+        kernel = self._kernel_or_default(self.kernel, X)
         self.points_ = self._validate_points(kernel, X, reset=True)
         targets = self._checked_targets(y, len(self.points_))
         given = self._validate_weights(sample_weight, targets)
@@ -274,7 +274,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         """The cost of each solver; for one function, if no targets are given."""
         self._check_parameters()
         self.loss_ = self._checked_loss()
-        kernel = self._kernel_or_default(self.kernel)
+        kernel = self._kernel_or_default(self.kernel, X)
         reader = NoTargets() if y is None else self._target_reader()
         rows, given = self._stream(kernel, X, y, None, reader, whole=self._held_rows)
         if rows is None:

@@ -63,7 +63,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     Parameters
     ----------
     kernel : Kernel, optional
-        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+        Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
+        with other columns than numbers or with missing values. It says what X may be.
     loss : Loss or str, default="logistic"
         A loss for classes of `mercer.losses`, or one of your own, a class that derives from
         ``mercer.losses.ClassificationLoss``. The names "logistic", "hinge", "squared_hinge" and
@@ -335,7 +336,8 @@ class KernelLogisticRegression(KernelMachineClassifier):
     Parameters
     ----------
     kernel : Kernel, optional
-        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+        Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
+        with other columns than numbers or with missing values. It says what X may be.
     alpha : float, default=1.0
         Positive weight of the penalty, 1 / C.
     fit_intercept : bool, default=True

@@ -53,7 +53,8 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
     Parameters
     ----------
     kernel : Kernel, optional
-        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+        Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
+        with other columns than numbers or with missing values. It says what X may be.
     loss : Loss or str, default="squared"
         A loss for real targets of `mercer.losses`, or one of your own, a class that derives from
         ``mercer.losses.RegressionLoss``. The names "squared", "absolute", "huber", "pinball",
@@ -318,7 +319,8 @@ class KernelQuantileRegressor(KernelMachineRegressor):
     Parameters
     ----------
     kernel : Kernel, optional
-        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+        Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
+        with other columns than numbers or with missing values. It says what X may be.
     quantile : float or array of shape (n_quantiles,), default=0.5
         The quantile or quantiles. With several, a higher one is never predicted below a lower one:
         the functions do not cross at the training points, and predictions elsewhere are put in
@@ -382,7 +384,8 @@ class KernelHuberRegressor(KernelMachineRegressor):
     Parameters
     ----------
     kernel : Kernel, optional
-        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+        Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
+        with other columns than numbers or with missing values. It says what X may be.
     delta : float, default=1.35
         Residuals count by half their square up to delta, and linearly beyond. It is in the units
         of y.

@@ -81,7 +81,7 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
     Parameters
     ----------
     kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="scale"``.
+        The kernel; by default an RBF with ``length_scale="columns"``.
     budget : Budget, optional
         What bounds the number of points; by default nothing does.
     batch_size : int, optional

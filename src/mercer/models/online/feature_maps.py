@@ -35,7 +35,7 @@ class FeatureMapModel(OnlineModel):
     def _kernel_of_model(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Kernel:
         """The kernel of the user, or the kernel of the feature map."""
         if self.feature_map is None:
-            return self._kernel_or_default(self.kernel)
+            return self._kernel_or_default(self.kernel, X)
         self.feature_map_ = _fitted_map(self.feature_map, X, y, sample_weight, type(self).__name__)
         return _kernel_of(self.feature_map_)
 

@@ -65,7 +65,8 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
     Parameters
     ----------
     kernel : Kernel, optional
-        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+        Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
+        with other columns than numbers or with missing values. It says what X may be.
     step_size : float or "auto", default="auto"
         The step size eta. Too large a step is refused: it has to be less than
         2 / (lambda_max(K) + alpha) for a batch, and than 2 / (max k(x, x) + alpha) for single rows

@@ -46,7 +46,8 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
     Parameters
     ----------
     kernel : Kernel, optional
-        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+        Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
+        with other columns than numbers or with missing values. It says what X may be.
     averaged : bool, default=False
         Whether to predict with the mean of the functions after each row, which mistakes at the end
         disturb less than the last function. With a budget only ``Quantize``, which forgets
@@ -258,7 +259,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None,
     ) -> TrainingRows:
-        kernel = self._kernel_or_default(self.kernel)
+        kernel = self._kernel_or_default(self.kernel, X)
         points = self._validate_points(kernel, self._in_one_piece(X, y), reset=True)
         labels = checked_labels(type(self).__name__, y, len(points))
         weights = self._validate_weights(sample_weight, labels)

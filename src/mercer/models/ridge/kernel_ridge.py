@@ -45,7 +45,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     Parameters
     ----------
     kernel : Kernel, optional
-        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+        Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
+        with other columns than numbers or with missing values. It says what X may be.
     alpha : float or {"loo", "gcv"}, default=1.0
         Weight of the squared norm. 0 gives the interpolant of least norm (least squares where no
         function interpolates). "loo" takes the alpha of `alphas` with the least mean squared
@@ -281,7 +282,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> RowSource:
         """Validate the data; resolve the kernel."""
-        kernel, owner = self._kernel_or_default(self.kernel), type(self).__name__
+        kernel, owner = self._kernel_or_default(self.kernel, X), type(self).__name__
         stream, given = self._stream(
             kernel, X, y, sample_weight, Numbers(owner), whole=_rows_in_memory(self.solver)
         )
@@ -314,7 +315,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         """The kernels to compare, resolved."""
         if self.length_scales is None:
             return (self.kernel_,)
-        given = candidates(self._kernel_or_default(self.kernel), self.length_scales, self.kernel_)
+        kernel = self.kernel_ if self.kernel is None else self._kernel_or_default(self.kernel)
+        given = candidates(kernel, self.length_scales, self.kernel_)
         return tuple(map(rows.resolve, given))
 
     def _given_alphas(self) -> Array:
@@ -392,7 +394,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         if y is not None:
             rows = self._prepare(X, y, None)
         else:
-            kernel, whole = self._kernel_or_default(self.kernel), _rows_in_memory(self.solver)
+            kernel, whole = self._kernel_or_default(self.kernel, X), _rows_in_memory(self.solver)
             stream, given = self._stream(kernel, X, None, None, NoTargets(), whole=whole)
             if stream is None:
                 points = self._validate_points(kernel, given.X, reset=True)

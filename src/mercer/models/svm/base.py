@@ -152,7 +152,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     def _read_points(self, X: Any) -> tuple[Kernel, Points]:
         """The kernel, and the rows as it takes them; a fitted machine has copies of some."""
-        outline = self._kernel_or_default(self._tagged_kernel())
+        given = None if self.kernel is None else self._tagged_kernel()
+        outline = self._kernel_or_default(given, X)
         points = self._validate_points(outline, in_double_precision(X), reset=True, copy=False)
         return kernel_for(self, points), points
 
@@ -366,7 +367,7 @@ def kernel_for(model: SupportVectorMachine, points: Points) -> Kernel:
     owner = type(model).__name__
     if kernel_names.is_name(model.kernel):
         return kernel_names.named_kernel(owner, model.kernel, points, **arguments)
-    kernel = model._kernel_or_default(model.kernel)
+    kernel = model._kernel_or_default(model.kernel, points)
     kernel_names.require_no_arguments(owner, kernel, arguments)
     return kernel
 

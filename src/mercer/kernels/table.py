@@ -1,0 +1,138 @@
+"""A kernel for a whole table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mercer.exceptions import DataTypeError
+from mercer.kernels.base import Kernel
+from mercer.kernels.categorical import Categorical, Missing
+from mercer.kernels.containers import by_narwhals, is_missing, is_number, numbers_of
+from mercer.kernels.points import Points
+from mercer.kernels.stationary import Matern
+from mercer.kernels.strings import Spectrum
+
+__all__ = ["table_kernel"]
+
+# Length from which strings are text, and the share of them that must differ.
+_TEXT_LENGTH, _TEXT_SHARE = 20, 0.5
+# Number of rows from which the weight of categories is computed.
+_SAMPLE = 10_000
+# Expected number of differences below which the weight of a difference does not grow.
+_FEWEST_DIFFERENCES = 0.5
+
+
+def table_kernel(frame: Any) -> Kernel:
+    """A kernel for all columns of a data frame: (1 + numbers) * (1 + categories) + texts.
+
+    The product has the effects of numbers, of categories, and of both together. It is an ordinary
+    composition, which can be edited or written by hand:
+
+    - Numbers and dates are standardised, and compared by a Matern kernel. A missing number counts
+      as the mean.
+    - Strings, booleans and all other values are categories. A missing value is a category of its
+      own. So is the place of a missing number.
+    - Long strings that mostly differ are texts, compared by their substrings.
+
+    The scales suit the number of columns: they were chosen on six tables of houses and persons.
+
+    Parameters
+    ----------
+    frame : data frame
+        The training rows, in a data frame of pandas, polars or pyarrow.
+
+    Returns
+    -------
+    Kernel
+        The composition. `fit` finds the means and standard deviations of the numbers.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"size": [1.5, 2.0, 3.5], "colour": ["red", "blue", None]})
+    >>> for factor in mc.table_kernel(frame).kernels:
+    ...     print(factor)
+    Constant() + Matern(length_scale=1.41).standardized().on('size')
+    Constant() + Categorical(weight=0.75).on('colour')
+    """
+    table = _frame(frame)
+    if table is None or not table.columns:
+        raise DataTypeError(
+            f"table_kernel: a {type(frame).__name__} without named columns has no types to go by; "
+            'pass a data frame, or use RBF("columns") for an array.'
+        )
+    kinds = {name: _kind(table.get_column(name)) for name in table.columns}
+    numbers = [name for name, kind in kinds.items() if kind == "number"]
+    holes = [name for name in numbers if _has_holes(table.get_column(name))]
+    levels = [name for name, kind in kinds.items() if kind == "category"]
+    texts = [Spectrum(3).normalized().on(name) for name, kind in kinds.items() if kind == "text"]
+    parts: list[Kernel] = []
+    if numbers:
+        length = _rounded(np.sqrt(2 * len(numbers)))
+        parts.append(Matern(length_scale=length).standardized().on(*numbers))
+    if levels or holes:
+        parts.append(_categories(table, levels, holes))
+    return _sum([_interacting(parts), *texts] if parts else texts)
+
+
+def is_mixed(data: Any) -> bool:
+    """Whether data are a frame with other columns than numbers, or with missing values."""
+    frame = None if type(data) is np.ndarray else _frame(data)
+    if frame is None:
+        return False
+    columns = map(frame.get_column, frame.columns)
+    return any(not is_number(column.dtype) or _has_holes(column) for column in columns)
+
+
+def _frame(data: Any) -> Any:
+    """The data as a frame of narwhals; None if they are none."""
+    frame = by_narwhals(data.data if isinstance(data, Points) else data, "table_kernel")
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _has_holes(column: Any) -> bool:
+    return bool(np.isnan(numbers_of(column)).any())
+
+
+def _kind(column: Any) -> str:
+    """What a column holds: numbers, categories, or texts: long strings that mostly differ."""
+    if is_number(column.dtype) and column.dtype != nw.Boolean:
+        return "number"
+    values = column.to_list() if column.dtype == nw.String else ()
+    strings = [value for value in values if not is_missing(value)]
+    long = sum(map(len, strings)) >= _TEXT_LENGTH * max(len(strings), 1)
+    return "text" if long and len(set(strings)) > _TEXT_SHARE * len(strings) else "category"
+
+
+def _categories(table: Any, levels: list[str], holes: list[str]) -> Kernel:
+    """The kernel of categories and of the places of missing numbers, with one weight for all."""
+    points = Points(table.gather_every(max(1, len(table) // _SAMPLE)))
+    parts: list[Kernel] = []
+    parts += [Categorical(1.0).on(*levels)] if levels else []
+    parts += [Missing(1.0).on(*holes)] if holes else []
+    views = [part._reader.leaves[0][1] for part in parts]
+    differences = sum(points.columns(view).spread(None).differences for view in views)
+    weight = _rounded(0.5 / max(differences, _FEWEST_DIFFERENCES))
+    weighted = [part.replace(weight=weight) for part in parts]
+    return weighted[0] if len(parts) == 1 else weighted[0] * weighted[1]
+
+
+def _interacting(parts: list[Kernel]) -> Kernel:
+    return parts[0] if len(parts) == 1 else (1.0 + parts[0]) * (1.0 + parts[1])
+
+
+def _sum(terms: Iterable[Kernel]) -> Kernel:
+    first, *rest = terms
+    for term in rest:
+        first = first + term
+    return first
+
+
+def _rounded(value: float) -> float:
+    """Three digits, which read better."""
+    return float(f"{value:.3g}")
