@@ -134,7 +134,7 @@ WARNED = {
     "process": lambda: mc.GaussianProcessRegressor(mc.RBF(), learn=False, noise=1.0).fit(FRAME, Y),
     "classes": lambda: mc.GaussianProcessClassifier(mc.RBF(), learn=False).fit(FRAME, CLASSES),
     "lms": lambda: mc.KernelLMS(mc.RBF("scale")).fit(FRAME, Y),
-    "perceptron": lambda: mc.KernelPerceptron(mc.RBF("scale")).fit(FRAME, CLASSES),
+    "perceptron": lambda: mc.KernelPerceptron(mc.RBF("scale"), averaged=True).fit(FRAME, CLASSES),
     "smoother": lambda: mc.NadarayaWatson(mc.RBF("scale"), bandwidth=None).fit(FRAME, Y),
     "landmarks": lambda: mc.Nystrom(mc.RBF("scale"), 5).fit(FRAME),
     "waves": lambda: mc.RandomFourier(mc.RBF("scale"), 10).fit(FRAME),

@@ -46,7 +46,8 @@ class Spread:
     """Mean and standard deviation of each column without its holes (NaN); parts can be added."""
 
     weight: Array  # (d,): the sum of the weights of the rows that have a value
-    means: Array  # (d,)
+    origins: Array  # (d,): one of the values, or 0
+    offsets: Array  # (d,): the means from there, which keep digits far from zero
     deviations: Array  # (d,)
 
     @classmethod
@@ -63,14 +64,19 @@ class Spread:
     @property
     def width(self) -> int:
         """The number of columns."""
-        return len(self.means)
+        return len(self.offsets)
+
+    @property
+    def means(self) -> Array:
+        """The means of the columns."""
+        return self.origins + self.offsets
 
     @property
     def deviation(self) -> float:
         """The standard deviation over all entries."""
         share = self.weight / max(self.weight.sum(), np.finfo(float).tiny)
         # From one of the means, so that equal ones differ by exactly 0.
-        means = self.means - self.means[0]
+        means = (self.origins - self.origins[0]) + (self.offsets - self.offsets[0])
         mean = (share * means).sum()
         parts = np.sqrt(share) * np.stack([self.deviations, means - mean])
         # Squares of huge and tiny numbers leave the range.
@@ -86,10 +92,12 @@ class Spread:
         """The spread of the rows of both."""
         weight = self.weight + other.weight
         share = other.weight / np.where(weight > 0, weight, 1.0)
-        own, gap = 1.0 - share, other.means - self.means
-        within = np.hypot(np.sqrt(own) * self.deviations, np.sqrt(share) * other.deviations)
-        between = np.sqrt(own * share) * gap
-        return Spread(weight, self.means + share * gap, np.hypot(within, between))
+        origins = np.where(self.weight > 0, self.origins, other.origins)
+        own = np.where(self.weight > 0, self.offsets, other.offsets)
+        gap = (other.origins - origins) + (other.offsets - own)
+        parts = np.sqrt(1.0 - share) * self.deviations, np.sqrt(share) * other.deviations
+        between = np.sqrt((1.0 - share) * share) * gap
+        return Spread(weight, origins, own + share * gap, np.hypot(np.hypot(*parts), between))
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +234,7 @@ def _or_one(length: Any) -> float:
     return float(length) if np.isfinite(length) and length > 0 else 1.0
 
 
-def _moments(matrix: Array, w: Array) -> tuple[Array, Array, Array]:
+def _moments(matrix: Array, w: Array) -> tuple[Array, Array, Array, Array]:
     """The weight, mean and standard deviation of each column, holes left out."""
     largest = np.fmax.reduce(np.abs(matrix), axis=0, initial=0.0)
     # The squares of huge and tiny entries leave the range; powers of two do not round.
@@ -249,10 +257,10 @@ def _moments(matrix: Array, w: Array) -> tuple[Array, Array, Array]:
     values -= mean
     variance = (share * np.square(values, out=values)).sum(axis=0)
     deviation = np.sqrt(_or_zero(variance, mean))
-    return total, np.ldexp(origin + mean, exponent), np.ldexp(deviation, exponent)
+    return total, *(np.ldexp(part, exponent) for part in (origin, mean, deviation))
 
 
-def _sparse_moments(matrix: Any, w: Array) -> tuple[Array, Array, Array]:
+def _sparse_moments(matrix: Any, w: Array) -> tuple[Array, Array, Array, Array]:
     """The moments of the columns of a sparse matrix; zeros count as one value."""
     stored = sp.csc_array(matrix, copy=True)
     stored.sum_duplicates()
@@ -274,7 +282,7 @@ def _sparse_moments(matrix: Any, w: Array) -> tuple[Array, Array, Array]:
     zeros = np.maximum(1.0 - np.bincount(columns, shares, width), 0.0)
     zeros[full] = 0.0
     deviation = np.sqrt(_or_zero(variance + zeros * np.square(mean), mean))
-    return total, np.ldexp(origin + mean, exponent), np.ldexp(deviation, exponent)
+    return total, *(np.ldexp(part, exponent) for part in (origin, mean, deviation))
 
 
 def _or_zero(variance: Array, mean: Array) -> Array:
