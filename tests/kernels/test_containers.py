@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from typing import Any
 
 import numpy as np
@@ -116,13 +116,13 @@ def test_a_column_may_be_selected_twice(make: Any) -> None:
     assert_allclose(mc.Categorical(1.0).on("b", "b")(frame), mc.Categorical(2.0).on("b")(frame))
 
 
-TIMES = [datetime.datetime(2020, 1, 1, 12), datetime.datetime(1960, 1, 2), None]
+TIMES = [dt.datetime(2020, 1, 1, 12), dt.datetime(1960, 1, 2), None]
 DAYS = np.array([[18262.5], [-3652.0]])
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_times_are_numbers_of_days(make: Any) -> None:
-    frame = make({"t": TIMES[:2], "d": [datetime.timedelta(1), datetime.timedelta(hours=3)]})
+    frame = make({"t": TIMES[:2], "d": [dt.timedelta(1), dt.timedelta(hours=3)]})
     kernel = mc.RBF(1e4)
     assert_allclose(kernel.on("t")(frame), kernel(DAYS), rtol=1e-12)
     assert_allclose(RBF.on("d")(frame), RBF([[1.0], [0.125]]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 import os
 from pathlib import Path
@@ -20,18 +20,18 @@ from mercer.exceptions import DataError, DataTypeError
 from mercer.kernels.table import is_mixed
 
 FRAMES = pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
-WORDS = "the quick brown fox jumps over one lazy dog again".split()
+WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "one", "lazy", "dog", "again"]
 
 
 def columns_of(n: int, seed: int = 0) -> dict[str, list[Any]]:
     rng = np.random.default_rng(seed)
-    day = datetime.datetime(2020, 1, 1)
+    day = dt.datetime(2020, 1, 1)
     return {
         "size": [None if i % 7 == 3 else float(v) for i, v in enumerate(rng.normal(size=n))],
         "count": (1000 * rng.integers(0, 9, size=n)).tolist(),
         "colour": [None if i % 5 == 1 else "rgb"[i % 3] for i in rng.permutation(n)],
         "new": (rng.uniform(size=n) < 0.3).tolist(),
-        "when": [day + datetime.timedelta(days=int(d)) for d in rng.integers(0, 900, size=n)],
+        "when": [day + dt.timedelta(days=int(d)) for d in rng.integers(0, 900, size=n)],
         "note": [" ".join(rng.choice(WORDS, size=8)) if i % 9 else None for i in range(n)],
     }
 
@@ -49,7 +49,7 @@ def formula(columns: dict[str, list[Any]]) -> Any:
     for name in ("size", "count", "when"):
         values = columns[name]
         if name == "when":
-            values = [(v - datetime.datetime(1970, 1, 1)).total_seconds() / 86400 for v in values]
+            values = [(v - dt.datetime(1970, 1, 1)).total_seconds() / 86400 for v in values]
         known = np.array([np.nan if v is None else v for v in values])
         standard = (known - np.nanmean(known)) / np.nanstd(known)
         numbers.append(np.where(np.isnan(standard), 0.0, standard))
@@ -95,7 +95,10 @@ def test_a_table_kernel_is_shown_and_edited() -> None:
     [
         ({"a": [1.0, 2.0]}, "Matern(length_scale=1.41).standardized().on('a')"),
         ({"s": ["x", "y"]}, "Categorical(weight=1.0).on('s')"),
-        ({"t": ["many words, one row " * 2, "other words, one row "]}, "Spectrum().normalized().on('t')"),
+        (
+            {"t": ["many words, one row " * 2, "other words, one row "]},
+            "Spectrum().normalized().on('t')",
+        ),
     ],
 )
 def test_tables_with_one_kind_of_column(columns: Any, wanted: str) -> None:
@@ -104,7 +107,7 @@ def test_tables_with_one_kind_of_column(columns: Any, wanted: str) -> None:
 
 def test_what_is_no_table_is_refused() -> None:
     for data in (np.ones((3, 2)), [["a"]], pd.DataFrame()):
-        with pytest.raises(DataTypeError, match="table_kernel: a .* pass a data frame"):
+        with pytest.raises(DataTypeError, match=r"table_kernel: a .* pass a data frame"):
             mc.table_kernel(data)
 
 

@@ -517,7 +517,7 @@ def unresolved_views(kernel: Kernel) -> list[View]:
 
 
 def _waiting(kernel: Kernel) -> dict[str, Any]:
-    """The parameters of a kernel that hold a rule, those of its children left out."""
+    """The parameters of a kernel itself, without its children, that hold a rule."""
     entries = kernel._tree.entries
     return {name: entries[name].stored for name in kernel._own_names if entries[name].is_unresolved}
 

@@ -59,8 +59,8 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     kernel : Kernel, optional
         The kernel; by default ``1.0 * RBF(length_scale="scale").standardized()``, or the
         `table_kernel` of a data frame with other columns than numbers or with missing values. Its
-        amplitude matters: it says how sure the classifier may become. Numbers in the kernel are starting values, `Fixed` ones
-        are held, `Bounded` ones stay within their bounds.
+        amplitude matters: it says how sure the classifier may become. Numbers in the kernel are
+        starting values, `Fixed` ones are held, `Bounded` ones stay within their bounds.
     learn : bool, default=True
         Whether to learn the kernel's free parameters; otherwise the kernel is used as it is.
     n_restarts : int, default=0

@@ -75,8 +75,9 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     kernel : Kernel, optional
         Any kernel; by default ``1.0 * RBF(length_scale="scale").standardized()``, or the
         `table_kernel` of a data frame with other columns than numbers or with missing values.
-        Parameters of the kernel are starting values; `Fixed` ones are held, `Bounded` ones stay within their bounds. Write
-        ``1.0 * kernel`` to have the variance of the function learned too.
+        Parameters of the kernel are starting values; `Fixed` ones are held, `Bounded` ones stay
+        within their bounds. Write ``1.0 * kernel`` to have the variance of the function learned
+        too.
     noise : float, "learn", Fixed, Bounded or array-like of shape (n,), default="learn"
         Variance of the noise, in units of y squared. A number is where the search starts (0 is
         held), "learn" starts at a tenth of the variance of y, ``Fixed(v)`` is held, and an array
