@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 import mercer as mc
-from mercer.kernels.heuristics import Spread, widest_and_narrowest
+from mercer.kernels.heuristics import Spread
+from mercer.kernels.vector import widest_and_narrowest
 from references import differences
 
 RNG = np.random.default_rng(9)

@@ -56,10 +56,8 @@ def formula(columns: dict[str, list[Any]]) -> Any:
     levels = [columns["colour"], columns["new"], [v is None for v in columns["size"]]]
     differ = sum(np.array([[a != b for b in c] for a in c], dtype=float) for c in levels)
     weight = float(f"{0.5 / differ.mean():.3g}")
-    length = float(f"{np.sqrt(6):.3g}")
-    square = sum((v[:, None] - v) ** 2 for v in numbers) / length**2
-    r = np.sqrt(3 * square)
-    matern = (1 + r) * np.exp(-r)
+    length = float(f"{6 / np.sqrt(np.pi):.3g}")
+    laplacian = np.exp(-sum(np.abs(v[:, None] - v) for v in numbers) / length)
     texts = [{}] * n
     for i, text in enumerate(columns["note"]):
         grams = [text[j : j + 3] for j in range(len(text) - 2)] if text else []
@@ -67,7 +65,7 @@ def formula(columns: dict[str, list[Any]]) -> Any:
     products = np.array([[sum(a[g] * b.get(g, 0) for g in a) for b in texts] for a in texts])
     norm = np.sqrt(np.diag(products))
     texts_alike = products / np.where(norm, norm, 1)[:, None] / np.where(norm, norm, 1)
-    return (1 + matern) * (1 + np.exp(-weight * differ)) + texts_alike
+    return (1 + laplacian) * (1 + np.exp(-weight * differ)) + texts_alike
 
 
 @FRAMES
@@ -82,9 +80,9 @@ def test_a_table_kernel_is_its_formula(make: Any) -> None:
 def test_a_table_kernel_is_shown_and_edited() -> None:
     frame = pd.DataFrame({"size": [1.5, 2.0, 3.5], "colour": ["red", "blue", None]})
     kernel = mc.table_kernel(frame)
-    shown = "(Constant() + Matern(length_scale=1.41).standardized().on('size')) * (Constant() + "
+    shown = "(Constant() + Laplacian(length_scale=1.13).standardized().on('size')) * (Constant() + "
     assert repr(kernel) == shown + "Categorical(weight=0.75).on('colour'))"
-    names = {name: getattr(mc, name) for name in ("Constant", "Matern", "Categorical")}
+    names = {name: getattr(mc, name) for name in ("Constant", "Laplacian", "Categorical")}
     assert eval(repr(kernel), names) == kernel
     paths = [path for path in kernel.get_params() if path.endswith("weight")]
     assert kernel.replace(**{paths[0]: 0.1}) != kernel
@@ -93,7 +91,7 @@ def test_a_table_kernel_is_shown_and_edited() -> None:
 @pytest.mark.parametrize(
     ("columns", "wanted"),
     [
-        ({"a": [1.0, 2.0]}, "Matern(length_scale=1.41).standardized().on('a')"),
+        ({"a": [1.0, 2.0]}, "Laplacian(length_scale=1.13).standardized().on('a')"),
         ({"s": ["x", "y"]}, "Categorical(weight=1.0).on('s')"),
         (
             {"t": ["many words, one row " * 2, "other words, one row "]},

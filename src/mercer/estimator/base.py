@@ -148,7 +148,8 @@ class KernelEstimator(BaseEstimator):
 
     def _default_kernel_for(self, X: Any) -> Kernel:
         """The default kernel, or one for a table that this would not take."""
-        return table_kernel(X) if is_mixed(X) else self._default_kernel()
+        mixed = type(X) is not np.ndarray and is_mixed(X)
+        return table_kernel(X) if mixed else self._default_kernel()
 
     def _kernel_or_default(self, kernel: object, X: Any = None) -> Kernel:
         """The kernel that was given, or that for the data."""
@@ -190,13 +191,10 @@ class KernelEstimator(BaseEstimator):
         with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
             # The targets have their own check; the word says that they are not looked at here.
             validate_data(self, points.data, "no_validation", reset=reset, skip_check_array=True)
-        if reset:
-            self._warn_of_columns(unequal_columns(kernel, points))
-        return points
-
-    def _warn_of_columns(self, doubt: str) -> None:
+        doubt = unequal_columns(kernel, points) if reset else ""
         if doubt:
             warn(f"{type(self).__name__}: {doubt}", DataWarning)
+        return points
 
     @property
     def _known_row(self) -> Points | None:
@@ -229,7 +227,8 @@ class KernelEstimator(BaseEstimator):
             validate_data(
                 self, rows.first_row.data, "no_validation", reset=True, skip_check_array=True
             )
-            self._warn_of_columns(rows.survey.doubt)
+            if rows.survey.doubt:
+                warn(f"{type(self).__name__}: {rows.survey.doubt}", DataWarning)
         return rows, given
 
     #: What an estimator that takes no blocks says to them, and what to do.

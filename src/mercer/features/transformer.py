@@ -16,7 +16,7 @@ from mercer import _core, memory
 from mercer.estimator import checks
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import BlockTransformer
-from mercer.exceptions import DataError, NoFeatureMapError, as_data_errors
+from mercer.exceptions import DataError, DataWarning, NoFeatureMapError, as_data_errors, warn
 from mercer.features.expansion import Term, expand, shares
 from mercer.features.normal_draws import generator
 from mercer.kernels.base import Kernel, points_of
@@ -220,8 +220,9 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
             raise type(error)(f"{type(self).__name__}: {error}") from None
         with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
             validate_data(self, points.data, "no_validation", reset=reset, skip_check_array=True)
-        if reset:
-            self._warn_of_columns(unequal_columns(kernel, points))
+        doubt = unequal_columns(kernel, points) if reset else ""
+        if doubt:
+            warn(f"{type(self).__name__}: {doubt}", DataWarning)
         return points
 
     def _features(self, X: Any, maps: Sequence[TermMap]) -> Array:

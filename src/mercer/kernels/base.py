@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -324,10 +324,6 @@ class Kernel(Parameterised, metaclass=_KernelType):
             kernel = resolved_by(kernel, lambda view: Scatter.of(points.columns(view), weight))
         return kernel
 
-    def _from_data(self, name: str, rule: str, scatter: Scatter) -> Any:
-        """The value of a parameter by a rule of thumb."""
-        return heuristic_length(rule, self._metric, scatter)
-
     # Explicit features
     # --------------------------------------------------------------------------------
 
@@ -534,7 +530,9 @@ def _resolved(kernel: K, scope: Scope, scatter_of: ScatterOf) -> K:
     waiting = _waiting(kernel)
     if waiting:
         scatter = scatter_of(kernel._view(scope))
-        values = {n: kernel._from_data(n, plain(v), scatter) for n, v in waiting.items()}
+        # A kernel whose rules are not about a length-scale has a method for them.
+        rule = getattr(kernel, "_from_data", partial(heuristic_length, kernel._metric))
+        values = {name: rule(plain(stored), scatter) for name, stored in waiting.items()}
         return kernel.replace(**{n: bounded(waiting[n], value) for n, value in values.items()})
     if not kernel.unresolved():
         return kernel

@@ -58,7 +58,7 @@ class Categorical(VectorKernel):
     def _view(self, scope: Scope) -> View:
         return scope.view.read_by(Codes(type(self).__name__))
 
-    def _from_data(self, name: str, rule: str, scatter: Scatter) -> Any:
+    def _from_data(self, rule: str, scatter: Scatter) -> float:
         return heuristic_weight(scatter)
 
     def _trace(self, scope: Scope) -> Expr:
@@ -87,6 +87,10 @@ class Missing(Categorical):
     >>> mc.Missing(weight=2.0)([1.5, None, 2.5])[0].round(3).tolist()
     [1.0, 0.135, 1.0]
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, weight: Weight = "scale") -> None: ...
 
     def _view(self, scope: Scope) -> View:
         return scope.view.read_by(Codes(type(self).__name__, presence=True))

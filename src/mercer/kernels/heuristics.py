@@ -32,11 +32,7 @@ _SAMPLE = 1000
 #: Number of rows per block that is copied.
 _BLOCK = 2**16
 #: Deviation of a column, relative to its mean, that is rounding error.
-_ROUNDING = 2 * np.finfo(float).eps
-#: Ratio of the spreads of two columns from which one length-scale does not serve both.
-_LARGEST_RATIO = 30.0
-#: Numbers of rows and of entries from which the spreads of columns are compared.
-_FEWEST_ROWS, _ENTRIES = 50, 2**21
+ROUNDING = 2 * np.finfo(float).eps
 #: Expected number of differences below which the weight of a difference does not grow.
 _FEWEST_DIFFERENCES = 0.5
 
@@ -86,7 +82,7 @@ class Spread:
     @property
     def varies(self) -> Array:
         """Which columns have more than one value."""
-        return self.deviations > _ROUNDING * np.abs(self.means)
+        return self.deviations > ROUNDING * np.abs(self.means)
 
     def __add__(self, other: Spread) -> Spread:
         """The spread of the rows of both."""
@@ -170,7 +166,7 @@ def median_distance(sample: Any, metric: str) -> float:
     return _or_one(median if median > 0 else distances.mean())
 
 
-def heuristic_length(rule: str, metric: str, scatter: Scatter) -> float | Array:
+def heuristic_length(metric: str, rule: str, scatter: Scatter) -> float | Array:
     """The length-scale of a rule: one for all columns, or one for each."""
     if rule == "median":
         return scatter.median(metric)
@@ -197,36 +193,6 @@ def heuristic_weight(scatter: Scatter) -> float:
 def bounded(stored: Any, value: Any) -> Any:
     """A value within the bounds of the parameter in whose place it comes."""
     return np.clip(value, stored.low, stored.high) if isinstance(stored, Bounded) else value
-
-
-def widest_and_narrowest(matrix: Array) -> tuple[int, int, float] | None:
-    """Two columns whose spreads differ too much for one length-scale, and the ratio.
-
-    Both the deviations and the central nine tenths have to differ: a rare level of an indicator has
-    a small deviation, and an outlier has a large one. Columns that are mostly one value do not
-    count.
-    """
-    step = -(-len(matrix) // min(_SAMPLE, max(_FEWEST_ROWS, _ENTRIES // matrix.shape[1])))
-    sample = matrix[::step].astype(float)
-    with np.errstate(over="ignore", invalid="ignore"):
-        deviation = sample.std(axis=0)
-    varies = deviation > _ROUNDING * np.abs(sample[0])
-    if np.count_nonzero(varies) < 2 or not _unequal(deviation[varies]):
-        return None
-    low, high = np.quantile(sample, [0.05, 0.95], axis=0)
-    central = high - low
-    central[central <= _ROUNDING * np.abs(high)] = np.nan
-    if np.isnan(central).all():
-        return None
-    widest, narrowest = int(np.nanargmax(central)), int(np.nanargmin(central))
-    pair = [narrowest, widest]
-    if not (_unequal(central[pair]) and _unequal(deviation[pair])):
-        return None
-    return widest, narrowest, float(central[widest] / central[narrowest])
-
-
-def _unequal(spreads: Array) -> bool:
-    return bool(spreads.max() > _LARGEST_RATIO * spreads.min())
 
 
 def _or_one(length: Any) -> float:

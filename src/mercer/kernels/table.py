@@ -13,7 +13,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.categorical import Categorical, Missing
 from mercer.kernels.containers import by_narwhals, is_missing, is_number, numbers_of
 from mercer.kernels.points import Points
-from mercer.kernels.stationary import Matern
+from mercer.kernels.stationary import Laplacian
 from mercer.kernels.strings import Spectrum
 
 __all__ = ["table_kernel"]
@@ -32,8 +32,8 @@ def table_kernel(frame: Any) -> Kernel:
     The product has the effects of numbers, of categories, and of both together. It is an ordinary
     composition, which can be edited or written by hand:
 
-    - Numbers and dates are standardised, and compared by a Matern kernel. A missing number counts
-      as the mean.
+    - Numbers and dates are standardised, and compared by their L1 distance, which outliers
+      do not dominate. A missing number counts as the mean.
     - Strings, booleans and all other values are categories. A missing value is a category of its
       own. So is the place of a missing number.
     - Long strings that mostly differ are texts, compared by their substrings.
@@ -57,7 +57,7 @@ def table_kernel(frame: Any) -> Kernel:
     >>> frame = pd.DataFrame({"size": [1.5, 2.0, 3.5], "colour": ["red", "blue", None]})
     >>> for factor in mc.table_kernel(frame).kernels:
     ...     print(factor)
-    Constant() + Matern(length_scale=1.41).standardized().on('size')
+    Constant() + Laplacian(length_scale=1.13).standardized().on('size')
     Constant() + Categorical(weight=0.75).on('colour')
     """
     table = _frame(frame)
@@ -73,8 +73,9 @@ def table_kernel(frame: Any) -> Kernel:
     texts = [Spectrum(3).normalized().on(name) for name, kind in kinds.items() if kind == "text"]
     parts: list[Kernel] = []
     if numbers:
-        length = _rounded(np.sqrt(2 * len(numbers)))
-        parts.append(Matern(length_scale=length).standardized().on(*numbers))
+        # Twice the length-scale of the rule "scale".
+        length = _rounded(2 * len(numbers) / np.sqrt(np.pi))
+        parts.append(Laplacian(length_scale=length).standardized().on(*numbers))
     if levels or holes:
         parts.append(_categories(table, levels, holes))
     return _sum([_interacting(parts), *texts] if parts else texts)
@@ -82,7 +83,7 @@ def table_kernel(frame: Any) -> Kernel:
 
 def is_mixed(data: Any) -> bool:
     """Whether data are a frame with other columns than numbers, or with missing values."""
-    frame = None if type(data) is np.ndarray else _frame(data)
+    frame = _frame(data)
     if frame is None:
         return False
     columns = map(frame.get_column, frame.columns)

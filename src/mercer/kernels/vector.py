@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.heuristics import widest_and_narrowest
+from mercer.kernels.heuristics import ROUNDING
 from mercer.kernels.parameters import Positive, plain
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import (
@@ -22,7 +22,12 @@ from mercer.kernels.tracing import (
 )
 from mercer.kernels.views import Numbers, View
 from mercer.program.expression import DIFFERENCE, Expr, Scale, Slot, X, Z
+from mercer.program.pairs import Array
 
+#: Ratio of the spreads of two columns from which one length-scale does not serve both.
+_LARGEST_RATIO = 30.0
+#: Numbers of rows and of entries from which the spreads of columns are compared.
+_MOST_ROWS, _FEWEST_ROWS, _ENTRIES = 1000, 50, 2**21
 #: Where the symmetry of a function of two numbers is tried, on all pairs.
 _PROBES = np.array([-1000.0, -2.0, -0.5, 0.0, 0.25, 0.75, 3.0, 1000.0])
 
@@ -146,12 +151,14 @@ def _warn_of_cancellation(kernel: Stationary, matrix: Any) -> None:
 def unequal_columns(kernel: Kernel, points: Points) -> str:
     """The warning of one length-scale for columns of very different spread; "" if there is none."""
     for leaf, view in kernel._reader.leaves:
-        if not isinstance(leaf, Stationary) or np.ndim(leaf.length_scale):
+        stored = leaf._values.get("length_scale")
+        length = getattr(stored, "value", stored)
+        if not isinstance(leaf, Stationary) or np.ndim(length) or length == "columns":
             continue
         matrix = points.matrix(view)
-        if leaf.length_scale == "columns" or not isinstance(matrix, np.ndarray):
+        if not isinstance(matrix, np.ndarray) or matrix.shape[1] < 2:
             continue
-        pair = widest_and_narrowest(matrix) if matrix.shape[1] > 1 else None
+        pair = widest_and_narrowest(matrix)
         if pair is not None:
             names, name = points.column_names(view), type(leaf).__name__
             return (
@@ -161,6 +168,31 @@ def unequal_columns(kernel: Kernel, points: Points) -> str:
                 "length-scale for each."
             )
     return ""
+
+
+def widest_and_narrowest(matrix: Array) -> tuple[int, int, float] | None:
+    """Two columns whose spreads differ too much for one length-scale, and the ratio.
+
+    Both the deviations and the central nine tenths have to differ: a rare level of an indicator has
+    a small deviation, and an outlier has a large one. Columns that are mostly one value do not
+    count.
+    """
+    step = -(-len(matrix) // min(_MOST_ROWS, max(_FEWEST_ROWS, _ENTRIES // matrix.shape[1])))
+    sample = matrix[::step].astype(float)
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = sample.std(axis=0)
+    varying = deviation[deviation > ROUNDING * np.abs(sample[0])]
+    if len(varying) < 2 or varying.max() <= _LARGEST_RATIO * varying.min():
+        return None
+    low, high = np.quantile(sample, [0.05, 0.95], axis=0)
+    central = high - low
+    central[central <= ROUNDING * np.abs(high)] = np.nan
+    if np.isnan(central).all():
+        return None
+    wide, narrow = int(np.nanargmax(central)), int(np.nanargmin(central))
+    ratio = float(central[wide] / central[narrow])
+    unequal = min(ratio, float(deviation[wide] / deviation[narrow])) > _LARGEST_RATIO
+    return (wide, narrow, ratio) if unequal else None
 
 
 class DotProduct(VectorKernel):

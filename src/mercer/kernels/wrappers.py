@@ -280,7 +280,7 @@ class Standardized(_Wrapper):
     def input_tags(self) -> dict[str, bool]:  # noqa: D102
         return {**super().input_tags(), "sparse": False}
 
-    def _from_data(self, name: str, rule: str, scatter: Scatter) -> Any:
+    def _from_data(self, rule: str, scatter: Scatter) -> Array:
         spread: Spread = scatter.spread()
         return spread.means if rule == "mean" else np.where(spread.varies, spread.deviations, 1.0)
 

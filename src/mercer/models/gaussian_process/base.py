@@ -8,16 +8,17 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimator import checks
 from mercer.estimator.iterative import IterativeEstimator
-from mercer.exceptions import DataError, ParameterError, ValidityError
+from mercer.exceptions import DataError, MercerError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
+from mercer.kernels.points import as_points
 from mercer.kernels.stationary import RBF
 from mercer.kernels.table import is_mixed, table_kernel
+from mercer.kernels.vector import unequal_columns
 from mercer.kernels.wrappers import Scaled
 from mercer.models.representer import RepresenterModel
 from mercer.parallel import single_blas
@@ -32,7 +33,7 @@ from mercer.solvers.likelihood.maximise import (
 Array = NDArray[np.floating[Any]]
 Attributes = Callable[[Array], dict[str, Any]]
 
-# The default kernels: one length-scale is learned, in units of each column if they are dense.
+# The default kernels: one length-scale is learned, in units of each column if these differ much.
 _DEFAULT = Scaled(RBF(length_scale="scale"), 1.0)
 _OF_STANDARDISED = Scaled(RBF(length_scale="scale").standardized(), 1.0)
 # Largest weight of a row, as a number of copies.
@@ -93,9 +94,13 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         return _DEFAULT
 
     def _default_kernel_for(self, X: Any) -> Kernel:
-        if sp.issparse(X):  # which standardised columns would not be
-            return _DEFAULT
-        return Scaled(table_kernel(X), 1.0) if is_mixed(X) else _OF_STANDARDISED
+        if type(X) is not np.ndarray and is_mixed(X):
+            return Scaled(table_kernel(X), 1.0)
+        try:
+            unequal = X is not None and unequal_columns(_DEFAULT, as_points(X, type(self).__name__))
+        except MercerError:  # which reading the data will raise again
+            unequal = False
+        return _OF_STANDARDISED if unequal else _DEFAULT
 
     # The marginal likelihood --------------------------------------------------------------------
 

@@ -57,8 +57,9 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     Parameters
     ----------
     kernel : Kernel, optional
-        The kernel; by default ``1.0 * RBF(length_scale="scale").standardized()``, or the
-        `table_kernel` of a data frame with other columns than numbers or with missing values. Its
+        The kernel; by default ``1.0 * RBF(length_scale="scale")``, of standardised columns if
+        their spreads differ more than 30 times, or the `table_kernel` of a data frame with other
+        columns than numbers or with missing values. Its
         amplitude matters: it says how sure the classifier may become. Numbers in the kernel are
         starting values, `Fixed` ones are held, `Bounded` ones stay within their bounds.
     learn : bool, default=True

@@ -73,8 +73,9 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     Parameters
     ----------
     kernel : Kernel, optional
-        Any kernel; by default ``1.0 * RBF(length_scale="scale").standardized()``, or the
-        `table_kernel` of a data frame with other columns than numbers or with missing values.
+        Any kernel; by default ``1.0 * RBF(length_scale="scale")``, of standardised columns if
+        their spreads differ more than 30 times, or the `table_kernel` of a data frame with other
+        columns than numbers or with missing values.
         Parameters of the kernel are starting values; `Fixed` ones are held, `Bounded` ones stay
         within their bounds. Write ``1.0 * kernel`` to have the variance of the function learned
         too.
