@@ -113,7 +113,7 @@ def test_weights_of_rows_weigh_the_error() -> None:
     assert chosen.landmark_indices_ is not None
     assert chosen.landmark_indices_.max() < 30
     scaled = mc.Nystrom(n_landmarks=10).fit(X, sample_weight=weights).kernel_
-    assert scaled == mc.RBF("scale").resolve(X, weights)
+    assert scaled == mc.RBF("columns").resolve(X, weights)
 
 
 # Data ---------------------------------------------------------------------------------------------

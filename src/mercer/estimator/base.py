@@ -187,10 +187,17 @@ class KernelEstimator(BaseEstimator):
 
     def _validate_points(self, kernel: Kernel, X: Any, *, reset: bool, copy: bool = True) -> Points:
         """Let the kernel check the content, then check names and number of columns."""
-        points = kernel.validate(X, owner=self, copy=copy)
+        refused = None
+        try:
+            points = kernel.validate(X, owner=self, copy=copy)
+            data = points.data
+        except ParameterError as error:  # it may have one value for each of other columns
+            refused, data = error, X
         with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
             # The targets have their own check; the word says that they are not looked at here.
-            validate_data(self, points.data, "no_validation", reset=reset, skip_check_array=True)
+            validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
+        if refused is not None:
+            raise refused
         doubt = unequal_columns(kernel, points) if reset else ""
         if doubt:
             warn(f"{type(self).__name__}: {doubt}", DataWarning)

@@ -16,7 +16,14 @@ from mercer import _core, memory
 from mercer.estimator import checks
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import BlockTransformer
-from mercer.exceptions import DataError, DataWarning, NoFeatureMapError, as_data_errors, warn
+from mercer.exceptions import (
+    DataError,
+    DataWarning,
+    NoFeatureMapError,
+    ParameterError,
+    as_data_errors,
+    warn,
+)
 from mercer.features.expansion import Term, expand, shares
 from mercer.features.normal_draws import generator
 from mercer.kernels.base import Kernel, points_of
@@ -218,12 +225,18 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
             points = points_of(kernel, X)
         except DataError as error:
             raise type(error)(f"{type(self).__name__}: {error}") from None
-        with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
-            validate_data(self, points.data, "no_validation", reset=reset, skip_check_array=True)
+        except ParameterError:  # one parameter for each of other columns
+            self._match_columns(X, reset=reset)
+            raise
+        self._match_columns(points.data, reset=reset)
         doubt = unequal_columns(kernel, points) if reset else ""
         if doubt:
             warn(f"{type(self).__name__}: {doubt}", DataWarning)
         return points
+
+    def _match_columns(self, data: Any, *, reset: bool) -> None:
+        with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
+            validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
 
     def _features(self, X: Any, maps: Sequence[TermMap]) -> Array:
         points = self._read(self.kernel_, X, reset=False)

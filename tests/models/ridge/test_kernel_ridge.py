@@ -143,7 +143,7 @@ def test_length_scale_heuristics_see_the_weights() -> None:
     assert weighted.kernel_.length_scale == pytest.approx(repeated.kernel_.length_scale)
     np.testing.assert_allclose(weighted.predict(Z), repeated.predict(Z), rtol=1e-8)
     assert mc.KernelRidge().fit(X, Y).kernel_.length_scale == pytest.approx(
-        np.sqrt(3 * X.var() / 2)
+        np.sqrt(3 / 2) * X.std(axis=0)
     )
 
 

@@ -18,6 +18,7 @@ from mercer.estimator.iterative import IterativeEstimator, Report
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_data_errors, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.kernels.stationary import RBF
 from mercer.models.explanation import ExplainedModel, Positions, Terms
 from mercer.models.kernel_regression.local_fits import Coordinates, Smoother, negative_values
 from mercer.models.regressor import KernelRegressor
@@ -52,7 +53,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     Parameters
     ----------
     kernel : Kernel, optional
-        A kernel without negative values; by default ``RBF(length_scale="columns")``. Its
+        A kernel without negative values; by default ``RBF(length_scale="scale")``. Its
         length-scale is the bandwidth. It says what X may be; for lines the columns of X have to be
         numbers.
     degree : {0, 1}, default=0
@@ -214,6 +215,9 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
             raise AttributeError(f"{name} needs at least two rows")
 
     # Fitting --------------------------------------------------------------------------------------
+
+    def _default_kernel(self) -> Kernel:
+        return RBF(length_scale="scale")  # the bandwidth is one number to find
 
     def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Smoother:
         kernel = self._kernel_or_default(self.kernel)
