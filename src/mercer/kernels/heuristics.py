@@ -16,7 +16,7 @@ import operator
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -123,11 +123,15 @@ def _added(first: dict[Hashable, float], second: dict[Hashable, float]) -> dict[
     return total
 
 
+#: The `Spread` of numbers, or the `Levels` of categories: what is added over parts of the rows.
+Summary: TypeAlias = Any
+
+
 @dataclass(frozen=True, eq=False)
 class Scatter:
     """Statistics of the columns that a kernel reads, for a rule of thumb."""
 
-    spread: Callable[[], Any]  # returns the `Spread` of numbers, the `Levels` of categories
+    spread: Callable[[], Summary]
     # takes the name of a metric; returns the median distance between two rows of a sample
     median: Callable[[str], float]
 
@@ -187,7 +191,8 @@ def _root(width: int, metric: str) -> float:
 
 def heuristic_weight(scatter: Scatter) -> float:
     """The weight of a difference between categories, for which exp(-1) is a typical value."""
-    return 1.0 / max(scatter.spread().differences, _FEWEST_DIFFERENCES)
+    levels: Levels = scatter.spread()
+    return 1.0 / max(levels.differences, _FEWEST_DIFFERENCES)
 
 
 def bounded(stored: Any, value: Any) -> Any:
@@ -223,7 +228,8 @@ def _moments(matrix: Array, w: Array) -> tuple[Array, Array, Array, Array]:
     values -= mean
     variance = (share * np.square(values, out=values)).sum(axis=0)
     deviation = np.sqrt(_or_zero(variance, mean))
-    return total, *(np.ldexp(part, exponent) for part in (origin, mean, deviation))
+    origin, mean, deviation = (np.ldexp(part, exponent) for part in (origin, mean, deviation))
+    return total, origin, mean, deviation
 
 
 def _sparse_moments(matrix: Any, w: Array) -> tuple[Array, Array, Array, Array]:
@@ -248,7 +254,8 @@ def _sparse_moments(matrix: Any, w: Array) -> tuple[Array, Array, Array, Array]:
     zeros = np.maximum(1.0 - np.bincount(columns, shares, width), 0.0)
     zeros[full] = 0.0
     deviation = np.sqrt(_or_zero(variance + zeros * np.square(mean), mean))
-    return total, *(np.ldexp(part, exponent) for part in (origin, mean, deviation))
+    origin, mean, deviation = (np.ldexp(part, exponent) for part in (origin, mean, deviation))
+    return total, origin, mean, deviation
 
 
 def _or_zero(variance: Array, mean: Array) -> Array:

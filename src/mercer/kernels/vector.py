@@ -152,7 +152,7 @@ def unequal_columns(kernel: Kernel, points: Points) -> str:
     """The warning of one length-scale for columns of very different spread; "" if there is none."""
     for leaf, view in kernel._reader.leaves:
         stored = leaf._values.get("length_scale")
-        length = getattr(stored, "value", stored)
+        length: Any = getattr(stored, "value", stored)
         if not isinstance(leaf, Stationary) or np.ndim(length) or length == "columns":
             continue
         matrix = points.matrix(view)

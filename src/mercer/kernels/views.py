@@ -35,7 +35,7 @@ from mercer.kernels.containers import (
     select_columns,
     tabular,
 )
-from mercer.kernels.heuristics import Levels, Spread
+from mercer.kernels.heuristics import Levels, Spread, Summary
 
 
 @dataclass(eq=False)
@@ -71,7 +71,7 @@ class Columns:
             values = self.values[rows]
         return Columns(values, self.keys, self.names, self.given)
 
-    def spread(self, weight: Array | None) -> Spread | Levels:
+    def spread(self, weight: Array | None) -> Summary:
         """What rules of thumb need to know of the columns."""
         return Spread.of(self.values, weight)
 

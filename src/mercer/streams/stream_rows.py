@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mercer.exceptions import DataError
 from mercer.kernels import heuristics
 from mercer.kernels.base import Kernel, resolved_by, unresolved_views
-from mercer.kernels.heuristics import Levels, Scatter, Spread
+from mercer.kernels.heuristics import Scatter, Summary
 from mercer.kernels.points import Points
 from mercer.kernels.views import View
 from mercer.rows.rows import Made, RowBlock, RowSource, RowStatistics, Sums, Total
@@ -91,7 +91,7 @@ class MedianDistances:
     """The median distances that a kernel needs for its length-scales."""
 
     kernel: Kernel
-    spreads: tuple[Spread | Levels, ...]  # one for each of its unresolved views
+    spreads: tuple[Summary, ...]  # one for each of its unresolved views
 
     def __call__(self, part: RowBlock) -> list[float]:
         """The distances among some rows, in the order in which the kernel uses them."""
@@ -204,13 +204,13 @@ class StreamRows(RowSource):
             kernel = self._resolved_once(kernel, {view: known[view] for view in views})
         return kernel
 
-    def _resolved_once(self, kernel: Kernel, spreads: dict[View, Spread | Levels]) -> Kernel:
+    def _resolved_once(self, kernel: Kernel, spreads: dict[View, Summary]) -> Kernel:
         medians = self._medians(kernel, spreads)
         return resolved_by(
             kernel, lambda view: Scatter(lambda: spreads[view], lambda metric: next(medians))
         )
 
-    def _medians(self, kernel: Kernel, spreads: dict[View, Spread | Levels]) -> Iterator[float]:
+    def _medians(self, kernel: Kernel, spreads: dict[View, Summary]) -> Iterator[float]:
         """The median distances that a kernel needs; rows are read when it uses the first."""
         if self.statistics.weighted:
             rows = np.sort(self.map_sum(LengthSample()).rows)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel, unresolved_views
 from mercer.kernels.containers import guarded, ingest, len_of, rows_from
-from mercer.kernels.heuristics import Levels, Spread
+from mercer.kernels.heuristics import Summary
 from mercer.kernels.points import Points
 from mercer.kernels.vector import unequal_columns
 from mercer.rows.rows import RowBlock, RowStatistics, Sums
@@ -74,7 +74,7 @@ class Survey:
     targets: Targets  # how later passes read targets
     totals: RowStatistics  # sums of weights and targets
     # one for each view whose rules of thumb are applied first
-    spreads: tuple[Spread | Levels, ...]
+    spreads: tuple[Summary, ...]
     head: Points  # the first row
     fingerprint: Fingerprint  # for later passes to compare
     doubt: str = ""  # a warning about the columns of the first block
