@@ -304,7 +304,7 @@ def test_updates_that_are_refused() -> None:
     model = GP(RBF, noise=0.3, **HELD).fit(X, Y)
     with pytest.raises(DataError, match="y has shape"):
         model.update(Z, np.ones((9, 2)))
-    with pytest.raises(DataError, match="X has 2 features, but .* is expecting 3"):
+    with pytest.raises(DataError, match=r"X has 2 features, but .* is expecting 3"):
         model.update(Z[:, :2], np.ones(9))
     with pytest.raises(ParameterError, match="takes no noise="):
         model.update(Z, np.ones(9), np.ones(9))
