@@ -442,8 +442,10 @@ def _explicit_landmarks(
     try:
         points = kernel.validate(data).detached()
         kernel(head, points)
-    except DataError as error:
-        raise type(error)(f"{owner}: of the given landmarks, taken as X: {error}") from None
+    except (DataError, ParameterError) as error:
+        # A length-scale for each of other columns is a matter of the landmarks here.
+        kind = type(error) if isinstance(error, DataError) else DataError
+        raise kind(f"{owner}: of the given landmarks, taken as X: {error}") from None
     return points
 
 
