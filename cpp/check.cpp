@@ -43,6 +43,16 @@ void check_scalars(const std::vector<Instruction>& code, std::size_t scalars) {
   }
 }
 
+// A weight has a scalar for each column that its sub-program runs over, one after the other.
+template <class T>
+void check_weights(const Pairs<T>& pairs, std::int32_t slot, std::int32_t sub) {
+  const std::int64_t columns = pairs.cols->slots[static_cast<std::size_t>(slot)].columns;
+  for (const Instruction& line : pairs.program->coordinates[static_cast<std::size_t>(sub)].code)
+    require(line.op != Op::weight ||
+                line.s0 + columns <= static_cast<std::int64_t>(pairs.scalars.size()),
+            "weight: there are fewer scalars than the " + std::to_string(columns) + " columns.");
+}
+
 template <class T>
 void check_instruction(const Pairs<T>& pairs, const Instruction& line) {
   const std::string name = info(line.op).name;
@@ -50,8 +60,11 @@ void check_instruction(const Pairs<T>& pairs, const Instruction& line) {
     case Op::dot:
     case Op::squared_distance:
     case Op::manhattan:
+      check_slot(pairs, line.a, false, name);
+      break;
     case Op::coordinate:
       check_slot(pairs, line.a, false, name);
+      check_weights(pairs, line.a, line.b);
       break;
     case Op::sparse_dot:
       check_slot(pairs, line.a, true, name);
@@ -118,6 +131,7 @@ void check_output(const Pairs<T>& pairs, const Output& output, Fold fold) {
   require(output.reduction >= 0 && output.reduction <= kMaxDegree,
           "coordinate_adjoint: the degree of the reduction must lie in 0.." +
               std::to_string(kMaxDegree) + ".");
+  check_weights(pairs, output.slot, output.subprogram);
   const SubProgram& sub = pairs.program->coordinates[static_cast<std::size_t>(output.subprogram)];
   const auto check_register = [&](std::int32_t reg) {
     require(in_range(reg, sub.written.size()) && sub.written[static_cast<std::size_t>(reg)],

@@ -121,6 +121,12 @@ void run_elementwise(const Instruction& line, Registers<T> registers, std::int64
       return exp_pass<T>(size, dst, a, scalars[line.s0]);
     case Op::decay:
       return decay_pass<T>(size, dst, a);
+    case Op::expm1:
+      return map<T>(size, dst, a, [](V p) { return vexpm1<T>(p); });
+    case Op::sinh:
+      return map<T>(size, dst, a, [](V p) { return vsinh<T>(p); });
+    case Op::cosh:
+      return map<T>(size, dst, a, [](V p) { return vcosh<T>(p); });
     case Op::log:
       return map<T>(size, dst, a, [](V p) { return vlog<T>(p); });
     case Op::log1p:
@@ -154,6 +160,8 @@ void run_elementwise(const Instruction& line, Registers<T> registers, std::int64
       const T exponent = static_cast<T>(scalars[line.s0]);
       return map<T>(size, dst, a, [exponent](V p) { return vpow<T>(p, exponent); });
     }
+    case Op::pow:
+      return map<T>(size, dst, a, b, [](V p, V q) { return vpow<T>(p, q); });
     case Op::less:
       return map<T>(size, dst, a, b, [](V p, V q) { return one_where<T>(p < q); });
     case Op::equal:

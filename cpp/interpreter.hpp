@@ -247,6 +247,11 @@ class Interpreter {
         return spread_across<T>(across_column(slot, k), padded_, dst);
       case Op::difference:
         return run_difference(lane_panel(slot) + k * W, across_column(slot, k), dst);
+      case Op::weight: {
+        const Vec<T> value =
+            broadcast<T>(static_cast<T>(pairs_.scalars[static_cast<std::size_t>(line.s0 + k)]));
+        return map<T>(size(), dst, dst, [value](Vec<T>) { return value; });
+      }
       case Op::seed:
         if (seed != nullptr)  // always so: only adjoints run sub-programs with a seed
           std::memcpy(dst, seed, static_cast<std::size_t>(size()) * sizeof(T));

@@ -415,16 +415,24 @@ MERCER_INLINE Extended<T> extended_log2(Vec<T> x) {
   return {high, rest - (high - sum)};
 }
 
-// base^exponent for base >= 0 (NaN below). x^0 = 1 for every x that is not NaN; a NaN in either
-// argument gives NaN, also in NaN^0 and 1^NaN. Error: 0.9 ulp for results between 1e-3
-// and 1e3; 1.4 ulp (float) or 3.8 ulp (double) over the whole range, of which results below
-// 2^-125.5 or 2^-1021.5 are flushed to 0.
+// Whether numbers of at most half 2^kMantissaBits are whole.
+template <class T>
+MERCER_INLINE IVec<T> is_whole(Vec<T> x) {
+  const Vec<T> rounder = broadcast<T>(Format<T>::kRounder);
+  return ((x + rounder) - rounder) == x;
+}
+
+// base^exponent; NaN for finite base < 0 unless the exponent is whole. x^0 = 1 for every x that is
+// not NaN; a NaN in either argument gives NaN, also in NaN^0 and 1^NaN. Error: 0.9 ulp for results
+// between 1e-3 and 1e3; 1.4 ulp (float) or 3.8 ulp (double) over the whole range, of which results
+// below 2^-125.5 or 2^-1021.5 are flushed to 0.
 template <class T>
 MERCER_INLINE Vec<T> vpow(Vec<T> base, Vec<T> exponent) {
   const Vec<T> largest = broadcast<T>(PowerConstants<T>::kLargestExponent);
   const Vec<T> rounder = broadcast<T>(kExp2Rounder<T>);
   const Vec<T> bounded = vmin<T>(largest, vmax<T>(-largest, exponent));
-  const Extended<T> log2 = extended_log2<T>(base);
+  const Vec<T> size = vabs<T>(base);
+  const Extended<T> log2 = extended_log2<T>(size);
   const Vec<T> product = bounded * log2.high;
   const Vec<T> error = product_error<T>(bounded, log2.high, product) + bounded * log2.low;
   const Vec<T> high = vmin<T>(broadcast<T>(Exp2Constants<T>::kHighest),
@@ -436,15 +444,25 @@ MERCER_INLINE Vec<T> vpow(Vec<T> base, Vec<T> exponent) {
 
   const Vec<T> zero = {};
   const Vec<T> infinity = broadcast<T>(Limits<T>::kInfinity);
-  const IVec<T> ordinary = (base > zero) & (base < infinity);
+  const IVec<T> ordinary = (size > zero) & (size < infinity);
   if (any<T>(~ordinary)) {
-    const Vec<T> invalid = broadcast<T>(Limits<T>::kNaN);
-    const IVec<T> vanishes = (base == zero) ^ (exponent < zero);
+    const IVec<T> vanishes = (size == zero) ^ (exponent < zero);
     Vec<T> limit = select<T>(vanishes, zero, infinity);
     limit = select<T>(exponent == zero, broadcast<T>(T(1)), limit);
     limit = select<T>(is_nan<T>(exponent), exponent, limit);
-    limit = select<T>(base >= zero, limit, invalid);
+    limit = select<T>(is_nan<T>(base), base, limit);
     result = select<T>(ordinary, result, limit);
+  }
+  const IVec<T> negative = base < zero;
+  if (any<T>(negative)) {
+    const Vec<T> invalid = broadcast<T>(Limits<T>::kNaN);
+    // The largest exponents are even numbers.
+    const IVec<T> small = vabs<T>(exponent) < broadcast<T>(Format<T>::kTwoToMantissaBits / 2);
+    const IVec<T> whole = is_whole<T>(exponent);
+    const IVec<T> odd = small & whole & ~is_whole<T>(exponent * broadcast<T>(T(0.5)));
+    const Vec<T> turned = select<T>(odd, -result, result);
+    const IVec<T> defined = whole | ~small | (size == infinity);
+    result = select<T>(negative, select<T>(defined, turned, invalid), result);
   }
   return result;
 }
@@ -606,7 +624,7 @@ MERCER_INLINE SineCosine<T> vsincos(Vec<T> x) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Hyperbolic tangent
+// Hyperbolic functions
 // ---------------------------------------------------------------------------------------------
 
 // exp(r) - 1 = r + r^2 P(r) for |r| <= ln(2) / 2. kSaturated: tanh rounds to 1 from there on.
@@ -653,6 +671,35 @@ MERCER_INLINE Vec<T> vtanh(Vec<T> x) {
   const Vec<T> scale = power_of_two<T>(rounded);
   const Vec<T> e = scale * q + (scale - one);
   return copy_sign<T>(e / (e + broadcast<T>(T(2))), x);
+}
+
+// exp(x) - 1. Error: 4.5 ulp.
+template <class T>
+MERCER_INLINE Vec<T> vexpm1(Vec<T> x) {
+  const Vec<T> small = x + x * x * polynomial<T>(TanhConstants<T>::kCoefficients, x);
+  const Vec<T> large = vexp<T>(x) - broadcast<T>(T(1));
+  return select<T>(vabs<T>(x) < broadcast<T>(T(0.34657359027997264)), small, large);
+}
+
+// (exp(x) - exp(-x)) / 2. Error: 5 ulp. The exponential of half the argument keeps the results
+// finite that are; near 0 there is no cancellation.
+template <class T>
+MERCER_INLINE Vec<T> vsinh(Vec<T> x) {
+  const Vec<T> half = broadcast<T>(T(0.5)), one = broadcast<T>(T(1));
+  const Vec<T> magnitude = vabs<T>(x);
+  const Vec<T> less = vexpm1<T>(magnitude);
+  const Vec<T> root = vexp<T>(half * magnitude);
+  const Vec<T> small = half * (less + less / (less + one));
+  const Vec<T> large = (half * root) * root - half / (root * root);
+  return copy_sign<T>(select<T>(magnitude < one, small, large), x);
+}
+
+// (exp(x) + exp(-x)) / 2. Error: 4 ulp.
+template <class T>
+MERCER_INLINE Vec<T> vcosh(Vec<T> x) {
+  const Vec<T> half = broadcast<T>(T(0.5));
+  const Vec<T> root = vexp<T>(half * vabs<T>(x));
+  return (half * root) * root + half / (root * root);
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -247,7 +247,7 @@ CASES: list[tuple[Any, type[MercerError], type[Exception], str]] = [
         lambda: mc.RBF(mc.Bounded([1, 1], [0, 0], [2, 2])).replace(length_scale=[1, 1, 1]),
         ParameterError,
         ValueError,
-        r"RBF: length_scale = \[1.0, 1.0, 1.0\] does not satisfy",
+        r"RBF: length_scale = \[1.0, 1.0, 1.0\] has shape \(3,\) and the bounds .* shape \(2,\)",
     ),
     (
         lambda: mc.RBF(mc.Fixed(1.0)).replace(length_scale=None),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg, eigsh
+from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg, eigsh, expm_multiply
 
 import mercer as mc
 import references as ref
@@ -305,9 +305,20 @@ def test_weights_of_the_wrong_shape() -> None:
             gram.gradient(bad)
 
 
-def test_complex_and_mismatched_vectors() -> None:
+def test_products_with_complex_vectors() -> None:
+    W, gram = U + 1j * RNG.normal(size=U.shape), KERNEL.gram(X)
+    assert_allclose(gram @ W, K @ W, **CLOSE)
+    assert_allclose(gram @ W[:, 0], K @ W[:, 0], **CLOSE)
+    assert_allclose(KERNEL.gram(X, Z).T @ W, C.T @ W, **CLOSE)
+    assert_allclose(gram.normal_matmat(W), K @ (K @ W), rtol=1e-10, atol=1e-9)
+    assert_allclose(gram.ridge(2.0) @ W, K @ W + 2.0 * W, **CLOSE)
+    wanted = expm_multiply(-0.01j * K, np.ones(60))
+    assert_allclose(expm_multiply(gram * -0.01j, np.ones(60), traceA=0.0), wanted, **CLOSE)
+
+
+def test_complex_weights_and_mismatched_vectors() -> None:
     with pytest.raises(DataTypeError, match=r"complex128; pass real numbers"):
-        KERNEL.gram(X) @ (1j * U)
+        KERNEL.gram(X).gradient((1j * U, U))
     with pytest.raises(DataError, match=r"Gram @ V: V has shape \(25, 4\).*60 columns; pass"):
         KERNEL.gram(X) @ V
 

@@ -1,10 +1,11 @@
-"""The number of threads."""
+"""The number of threads, and properties without locks."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer as mc
 from mercer.exceptions import ParameterError
+from mercer.parallel import cached_property
 
 
 def test_threads_nest_and_end() -> None:
@@ -96,3 +98,100 @@ def test_bad_numbers_of_threads(bad: Any) -> None:
         mc.threads(bad),
     ):
         pass
+
+
+class Squares:
+    calls = 0
+
+    def __init__(self, side: float) -> None:
+        self.side = side
+
+    @cached_property
+    def area(self) -> float:
+        """The area."""
+        Squares.calls += 1
+        return self.side**2
+
+
+def test_a_property_is_computed_once_for_each_object() -> None:
+    one, two = Squares(3.0), Squares(4.0)
+    before = Squares.calls
+    assert (one.area, one.area, two.area) == (9.0, 9.0, 16.0)
+    assert Squares.calls == before + 2
+    assert isinstance(Squares.area, cached_property)
+    assert Squares.area.__doc__ == "The area."
+
+
+def run(script: str, seconds: float) -> str:
+    """Run a script in a process of its own; a deadlock ends in a timeout."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "MERCER_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+BUILDERS = """
+    import sys, threading, time
+    import numpy as np
+    import mercer as mc
+
+    sys.setswitchinterval(1e-5)
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    stop = time.monotonic() + 2.0
+
+    def until_the_end(work):
+        def loop():
+            while time.monotonic() < stop:
+                work()
+        thread = threading.Thread(target=loop, daemon=True)
+        thread.start()
+        return thread
+
+    workers = [
+        until_the_end(lambda: (mc.RBF() + mc.Linear()).get_params()),
+        until_the_end(lambda: (mc.RBF() + mc.Linear()).replace(rbf__length_scale=2.0)(X)),
+        until_the_end(lambda: (mc.RBF() * mc.Linear()).normalized().gram(X) @ X),
+    ]
+"""
+
+
+def test_threads_that_build_kernels_do_not_wait_for_each_other() -> None:
+    script = (
+        BUILDERS
+        + """
+    for worker in workers:
+        worker.join(30)
+    print([worker.is_alive() for worker in workers])
+    """
+    )
+    assert run(script, 90) == "[False, False, False]\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_process_forked_while_threads_build_kernels_builds_kernels() -> None:
+    script = (
+        BUILDERS
+        + """
+    import os, signal, warnings
+    warnings.simplefilter("ignore")
+    codes = []
+    for _ in range(10):
+        time.sleep(0.05)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            kernel = (mc.RBF() + mc.Linear()).replace(rbf__length_scale=3.0).normalized()
+            os._exit(0 if kernel(X).shape == (12, 12) and kernel.get_params() else 1)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    for worker in workers:
+        worker.join(30)
+    print(codes)
+    """
+    )
+    assert run(script, 240) == f"{[0] * 10}\n"

@@ -191,3 +191,21 @@ def test_check_kernel_finds_an_indefinite_kernel_that_claims_nothing() -> None:
 
     with pytest.raises(AssertionError, match="positive"):
         mc.testing.check_kernel(Negative())
+
+
+class OtherInTracing(mc.DotProduct):
+    """Not the same function of an expression as of numbers."""
+
+    def profile(self, s: Any) -> Any:
+        return s if isinstance(s, np.ndarray) else 2 * s
+
+
+class OtherCoordinate(mc.Coordinate):
+    def coordinate(self, x: Any, z: Any) -> Any:
+        return x * z if isinstance(x, np.ndarray) else x * z * x * z
+
+
+def test_tracing_is_compared_with_the_method_called_with_numbers() -> None:
+    for kernel in (OtherInTracing(), mc.RBF() + OtherInTracing().on(0, 1), OtherCoordinate()):
+        with pytest.raises(AssertionError, match=r"traced, and its methods called with numbers"):
+            check_kernel(kernel)

@@ -531,10 +531,23 @@ void test_pow() {
   for (const T exponent : exponents) {
     CHECK(std::isnan(at<T>(function, kNaN<T>, exponent)), "pow(NaN, %g)",
           static_cast<double>(exponent));
-    CHECK(std::isnan(at<T>(function, T(-2), exponent)), "pow(-2, %g)",
-          static_cast<double>(exponent));
     CHECK(same(vpow<T>(broadcast(T(1.7)), exponent)[0], at<T>(function, T(1.7), exponent)),
           "pow with a scalar exponent");
+  }
+  // Whole powers of negative numbers have a sign, all others are NaN.
+  for (const T base : {T(-0.3), T(-2), -kInfinity<T>}) {
+    for (const T exponent : {T(0), T(1), T(2), T(3), T(-1), T(-2), T(7), T(40), T(1e30)}) {
+      const T got = at<T>(function, base, exponent);
+      const long double expected = reference(base, exponent);
+      CHECK(ulp_error(got, expected) <= 4, "pow(%g, %g) = %g", static_cast<double>(base),
+            static_cast<double>(exponent), static_cast<double>(got));
+    }
+    for (const T exponent : {T(0.5), T(-1.5), T(2.25), kNaN<T>}) {
+      const T got = at<T>(function, base, exponent);
+      const T expected = static_cast<T>(reference(base, exponent));
+      CHECK(got == expected || (std::isnan(got) && std::isnan(expected)), "pow(%g, %g) = %g",
+            static_cast<double>(base), static_cast<double>(exponent), static_cast<double>(got));
+    }
   }
 }
 
@@ -595,6 +608,25 @@ void test_tanh() {
 }
 
 template <class T>
+void test_hyperbolic() {
+  const auto less = [](Vec<T> x) { return vexpm1<T>(x); };
+  const auto sine = [](Vec<T> x) { return vsinh<T>(x); };
+  const auto cosine = [](Vec<T> x) { return vcosh<T>(x); };
+  const double largest = sizeof(T) == 4 ? 88.7 : 709.7, beyond = sizeof(T) == 4 ? 89.4 : 710.4;
+  std::vector<T> x = joined(interval<T>(-3, 3), magnitudes<T>(-kTop<T> - 20, 0, true));
+  const std::vector<T> small = joined(x, interval<T>(-largest, largest));
+  report("expm1", worst_of<T>(small, less, [](long double v) { return std::expm1(v); }), 4.6);
+  x = joined(x, interval<T>(-beyond, beyond));
+  report("sinh", worst_of<T>(x, sine, [](long double v) { return std::sinh(v); }), 5.0);
+  report("cosh", worst_of<T>(x, cosine, [](long double v) { return std::cosh(v); }), 4.0);
+  CHECK(at<T>(less, -kInfinity<T>) == -1 && at<T>(less, kInfinity<T>) == kInfinity<T>, "expm1");
+  CHECK(at<T>(sine, -kInfinity<T>) == -kInfinity<T> && at<T>(sine, T(0)) == 0, "sinh");
+  CHECK(at<T>(cosine, -kInfinity<T>) == kInfinity<T> && at<T>(cosine, T(0)) == 1, "cosh");
+  for (const auto& value : {at<T>(less, kNaN<T>), at<T>(sine, kNaN<T>), at<T>(cosine, kNaN<T>)})
+    CHECK(std::isnan(value), "NaN");
+}
+
+template <class T>
 void test_atan2() {
   const auto function = [](Vec<T> y, Vec<T> x) { return vatan2<T>(y, x); };
   const auto reference = [](long double y, long double x) { return std::atan2(y, x); };
@@ -652,6 +684,7 @@ void test_all() {
   test_pow<T>();
   test_sine_and_cosine<T>();
   test_tanh<T>();
+  test_hyperbolic<T>();
   test_atan2<T>();
   test_nan<T>();
 }

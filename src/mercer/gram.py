@@ -16,8 +16,10 @@ from mercer.exceptions import (
     NotDifferentiableError,
     ParameterError,
 )
+from mercer.kernels.feature_products import FEW_PAIRS, FeatureProducts
 from mercer.kernels.views import Numbers, View
 from mercer.linalg.symmetric import LowerTriangle
+from mercer.parallel import cached_property
 from mercer.program import engine, reference
 from mercer.program.gradient import Gradients, input_gradient, parameter_gradient
 from mercer.program.pairs import SINGLE, Array, Pairs
@@ -49,7 +51,7 @@ class _Operator(LinearOperator):
 
     def _right(self, V: Any, operation: str = " @ V") -> Array:
         """What stands on the right of a product, checked."""
-        values, width = _real(V), int(self.shape[1])
+        values, width = _numbers(V, "fiubc"), int(self.shape[1])
         if values.ndim not in (1, 2) or values.shape[0] != width:
             raise DataError(
                 f"{type(self).__name__}{operation}: V has shape {values.shape}, but K has "
@@ -138,8 +140,23 @@ class Gram(_Operator):
     # Products
     # -----------------------------------------------------------------------------------------
 
+    @cached_property
+    def _through_features(self) -> FeatureProducts | None:
+        """Products through explicit features, where they are cheaper than all pairs."""
+        few = self.shape[0] * self.shape[1] < FEW_PAIRS
+        return None if few else FeatureProducts.of(self.kernel, self.pairs)
+
     def _matmat(self, V: Array) -> Array:
-        return engine.product(self._expression, self.pairs, _real(V), narrow=self._narrow)
+        return self._product(V, self.pairs, self._through_features)
+
+    def _product(self, V: Array, pairs: Pairs, features: FeatureProducts | None) -> Array:
+        if np.iscomplexobj(V):
+            parts = self._product(np.hstack([V.real, V.imag]), pairs, features)
+            real, imaginary = np.hsplit(parts, 2)
+            return real + 1j * imaginary
+        if features is None:
+            return engine.product(self._expression, pairs, V, narrow=self._narrow)
+        return features.product(V).astype(self.dtype, copy=False)
 
     def _matvec(self, v: Array) -> Array:
         return self._matmat(v.reshape(-1, 1))
@@ -148,8 +165,8 @@ class Gram(_Operator):
         # Rows and columns of a given matrix have different roles.
         if self.kernel.input_tags()["pairwise"]:
             return self.toarray().T @ V
-        pairs = self.pairs.transposed()
-        return engine.product(self._expression, pairs, _real(V), narrow=self._narrow)
+        features = self._through_features
+        return self._product(V, self.pairs.transposed(), features and features.transposed())
 
     def _rmatvec(self, v: Array) -> Array:
         return self._rmatmat(v.reshape(-1, 1))
@@ -177,6 +194,8 @@ class Gram(_Operator):
         """
         V = self._right(V, ".normal_matmat")
         columns = V.reshape(V.shape[0], -1)
+        if self._through_features is not None or np.iscomplexobj(V):
+            return self._rmatmat(self._matmat(columns)).reshape(V.shape)
         product = engine.normal_product(self._expression, self.pairs, columns, narrow=self._narrow)
         return product.reshape(V.shape)
 
@@ -231,6 +250,8 @@ class Gram(_Operator):
                 f"{self.shape}; pass one target for each row and each column."
             )
         u, v = (w.astype(float, copy=False).reshape(len(w), -1) for w in (u, v))
+        if self._through_features is not None:
+            return float(np.sum(u * self._through_features.product(v)))
         return float(engine.total(self._expression, self.pairs, (u, v)))
 
     # Gradients
@@ -263,9 +284,11 @@ class Gram(_Operator):
             gradients.setdefault(path, np.zeros(np.shape(value)))
         gradient = kernel.chain(gradients)
         if not np.isfinite(gradient).all():
+            lengths = any(path.endswith("length_scale") for path in gradients)
+            hint = " or choose a larger length_scale" if lengths else ""
             raise DataError(
-                "Gram.gradient: the gradient overflows; the data are too far apart for their "
-                "length-scale, so rescale them or choose a larger length_scale."
+                f"Gram.gradient: the gradient is not finite; the data are too large for this "
+                f"kernel, so rescale them{hint}."
             )
         return gradient
 
@@ -455,6 +478,11 @@ def _as_columns(factor: Any) -> Array:
 
 
 def _real(V: Any) -> Array:
+    return _numbers(V, "fiub")
+
+
+def _numbers(V: Any, kinds: str) -> Array:
+    """An array of numbers of some of NumPy's kinds."""
     if sp.issparse(V):
         raise DataTypeError(
             "Gram: cannot multiply with a sparse matrix, because the result is dense; pass a dense "
@@ -464,7 +492,7 @@ def _real(V: Any) -> Array:
         values: Array = np.asarray(V)
     except ValueError:  # rows of different lengths
         values = np.asarray(None)
-    if values.dtype.kind not in "fiub":
+    if values.dtype.kind not in kinds:
         raise DataTypeError(
             f"Gram: cannot multiply with values of type {values.dtype}; pass real numbers."
         )

@@ -1,4 +1,4 @@
-"""How many threads the engine uses, and BLAS.
+"""How many threads the engine uses, and BLAS; properties that several threads may ask for.
 
 BLAS libraries have threads of their own. Such a thread keeps a core busy for milliseconds after
 each call, and gets in the way of the engine's threads, which sleep. So mercer runs BLAS on one
@@ -8,17 +8,20 @@ thread (`single_blas`), and shares large products and factors among the engine's
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from threading import Lock
-from typing import Any
+from typing import Any, Self, TypeVar, overload
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from mercer.exceptions import ParameterError
+
+T = TypeVar("T")
 
 # What a C int holds: the engine and the libraries of linear algebra take no more.
 _MOST = 2**31 - 1
@@ -193,3 +196,23 @@ def _processors() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not every platform has affinities
         return os.cpu_count() or 1
+
+
+class cached_property(functools.cached_property[T]):  # noqa: N801
+    """A property that is computed once for each object, without a lock.
+
+    In Python 3.11 `functools.cached_property` holds one lock for all objects of a class. Two
+    threads that ask for two properties of a tree, in either order, then wait for each other for
+    ever, and so does a process forked meanwhile. Here two threads may both compute the value, and
+    both get the one that was stored first.
+    """
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> T: ...
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+        """Compute the value and store it in the object, where Python finds it before this."""
+        if instance is None:
+            return self
+        return instance.__dict__.setdefault(self.attrname, self.func(instance))

@@ -6,20 +6,21 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 
 from mercer.exceptions import DataError, MercerError, NotDifferentiableError, ParameterError
-from mercer.kernels.base import Kernel, pairs_of
+from mercer.kernels.base import Kernel, Scope, pairs_of
 from mercer.kernels.categorical import Categorical
 from mercer.kernels.special import Precomputed
-from mercer.parallel import threads
-from mercer.program import reference
+from mercer.kernels.vector import VectorKernel, plain_values
+from mercer.parallel import cached_property, threads
+from mercer.program import engine, reference
 from mercer.program.expression import walk
-from mercer.program.pairs import Array
+from mercer.program.pairs import Array, Pairs
 from mercer.validity import check
 
 __all__ = ["check_kernel"]
@@ -42,10 +43,11 @@ def check_kernel(kernel: Kernel, X: Any = None, *, Z: Any = None, random_state: 
 
     The checks: symmetry; positive semi-definiteness, where ``is_psd`` claims it; ``diag`` is the
     diagonal of the matrix; blocks equal the whole; products equal those of the matrix; the engine
-    equals the NumPy reference to 1e-12 in float64 and 1e-5 in float32, relative to
-    sqrt(k(x, x) k(z, z)); gradients in the free parameters, with dense and with low-rank weights,
-    and in the inputs equal central differences; the number of threads does not change a bit;
-    theta makes a round trip; ``clone``, ``pickle``, ``repr``, equality and hash agree.
+    equals the NumPy reference, and a traced method equals the method called with numbers, to 1e-12
+    in float64 and 1e-5 in float32, relative to sqrt(k(x, x) k(z, z)); gradients in the free
+    parameters, with dense and with low-rank weights, and in the inputs equal central differences;
+    the number of threads does not change a bit; theta makes a round trip; ``clone``, ``pickle``,
+    ``repr``, equality and hash agree.
 
     There are two exemptions. Kernels that hold a Python function (`FunctionKernel`, ``.warp``,
     ``.scaled_by``) need no repr that rebuilds them and no pickle; nor does a class that cannot be
@@ -236,6 +238,25 @@ def _reference(case: _Case) -> None:
             wanted = np.asarray(reference.evaluate(case.kernel.expression, pairs), dtype=float)
             what = f"engine and NumPy reference differ on {values.dtype} data"
             _require_close(values, wanted, bound, what)
+            _compare_methods(case.kernel, pairs)
+
+
+def _compare_methods(kernel: Kernel, pairs: Pairs) -> None:
+    """Compare the traced methods of a composition with the same methods called with numbers."""
+    for leaf, view in kernel._reader.leaves:
+        if not isinstance(leaf, VectorKernel):
+            continue
+        x, z = (_dense(matrix) for matrix in pairs.matrices(view))
+        wanted = plain_values(leaf, x, z)
+        if wanted is not None:
+            own = Pairs(pairs.rows, pairs.cols, leaf._tree.values, pairs.same)
+            values = engine.gram(leaf._trace(Scope(view)), own)
+            what = f"{leaf!r} traced, and its methods called with numbers, differ"
+            _require_close(values, wanted, np.full(wanted.shape, np.abs(wanted).max()), what)
+
+
+def _dense(matrix: Any) -> Array:
+    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix, dtype=float)
 
 
 def _parameter_gradient(case: _Case) -> None:

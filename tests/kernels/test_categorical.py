@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 import mercer as mc
 import references as ref
 from mercer.exceptions import DataTypeError, ParameterError, UnresolvedParameterError
+from mercer.program.gradient import _parameter_plan
 
 ROWS = [("red", 1), ("blue", 1), ("red", 2), ("green", 3), ("blue", 2)]
 WANTED = ref.matrix(ref.categorical, ROWS, weight=[0.5, 2.0])
@@ -112,3 +113,18 @@ def test_missing_values_are_one_category(column: Any) -> None:
     assert_allclose(mc.Missing(0.5)(data), wanted)
     full = data.fillna({"colour": data["colour"][0]})
     assert_allclose(mc.Missing(0.5)(full, data), wanted[::2] * 2)
+
+
+def test_categories_are_equal_only_if_they_are() -> None:
+    apart = [[1.0, np.exp(-1.0)], [np.exp(-1.0), 1.0]]
+    assert_allclose(mc.Categorical(1.0)(["a", "a\0"]), apart)
+    assert_allclose(mc.Categorical(1.0)([[2**53], [2**53 + 1]]), apart)
+    column = np.empty((3, 1), dtype=object)
+    column[:, 0] = [2**53, 2**53 + 1, 0.5]
+    assert_allclose(mc.Categorical(1.0)(column)[:2, :2], apart)
+    assert_allclose(mc.Categorical(1.0)(["a", "a\0"], ["a\0"]), [[np.exp(-1.0)], [1.0]])
+
+
+def test_the_gradient_in_weights_has_one_request_for_all_columns() -> None:
+    plans = [_parameter_plan(mc.Categorical(np.ones(d)).expression)[2] for d in (3, 30)]
+    assert len(plans[0]) == len(plans[1]) == 1

@@ -149,3 +149,14 @@ def test_missing_values_of_nullable_columns_are_missing_numbers(kind: str) -> No
     assert_allclose(RBF(frame.drop(index=1)), RBF([[1.0], [0.0]]))
     standard = mc.RBF().standardized([0.5], [0.5])
     assert_allclose(standard(frame), RBF([[1.0], [0.0], [-1.0]]))
+
+
+def test_no_column_is_refused() -> None:
+    for data in (X, pd.DataFrame(X, columns=list("abcd"))):
+        with pytest.raises(DataError, match="selects none of the 4 columns"):
+            mc.RBF().on(slice(0, 0))(data)
+
+
+def test_a_file_name_is_no_data() -> None:
+    with pytest.raises(DataTypeError, match="read_blocks"):
+        mc.RBF()("rows.csv")

@@ -117,3 +117,8 @@ def test_the_product_of_geometric_sums_spans_each_degree_in_each_variable() -> N
     names = mc.Monomials(degree=2).feature_names(PLANE)
     assert len(names) == (2 + 1) ** 2  # x1^2 x2^2 has degree 4 in total
     assert np.linalg.matrix_rank(mc.Monomials(degree=2)(PLANE)) == 9
+
+
+def test_directions_of_the_smallest_rows() -> None:
+    X = np.array([[1.0, 0.0], [1.0, 1.0]])
+    assert_allclose(mc.ArcCosine(0)(5e-320 * X), mc.ArcCosine(0)(X), rtol=1e-3)

@@ -68,3 +68,10 @@ def test_the_negative_chi2_distance_is_no_kernel_but_the_harmonic_sum_is() -> No
     histograms = RNG.random((20, 4))
     assert validity.check(additive_chi2_kernel(histograms)).valid is False
     assert validity.check(mc.AdditiveChi2(), histograms).valid is True
+
+
+def test_squares_beyond_the_range_are_refused() -> None:
+    for size in (1e200, 1e-200):
+        with pytest.raises(DataError, match="divide all data by one number"):
+            mc.Tanimoto()([[size, 0.0], [0.0, size]])
+    assert mc.Tanimoto()([[1.0, 1e-200], [0.0, 0.0]])[0, 0] == 1.0

@@ -168,3 +168,44 @@ def test_an_ordinary_call_sees_the_data_as_they_are_now() -> None:
     mc.RBF()(data)
     data[:] = 0.0
     assert (mc.RBF()(data) == 1.0).all()
+
+
+def test_a_model_does_not_change_when_the_owner_of_a_read_only_array_writes(tmp_path: Any) -> None:
+    data = X.copy()
+    view = data.view()
+    view.flags.writeable = False
+    file = tmp_path / "rows.npy"
+    np.save(file, X)
+    mapped = np.load(file, mmap_mode="r")
+    for given in (view, mapped):
+        model = mc.KernelRidge(mc.RBF(1.0), alpha=0.1).fit(given, X[:, 0])
+        gram, points = mc.RBF().gram(given), mc.Points(given)
+        wanted = model.predict(Z)
+        data[:] = 0.0
+        np.load(file, mmap_mode="r+")[:] = 0.0
+        assert_array_equal(pickle.loads(pickle.dumps(model)).predict(Z), wanted)
+        assert_allclose(gram.diagonal(), np.diagonal(gram.toarray()))
+        assert_array_equal(mc.Linear()(points), mc.Linear()(X))
+        data[:] = X
+        np.load(file, mmap_mode="r+")[:] = X
+
+
+def test_points_are_a_copy_unless_asked_for() -> None:
+    data = X.copy()
+    kept, shared = mc.Points(data), mc.Points(data, copy=False)
+    data[:] = 1.0
+    assert_allclose(mc.Linear().diag(kept), (X * X).sum(axis=1))
+    assert_allclose(mc.Linear().diag(shared), np.full(len(X), X.shape[1]))
+
+
+def test_rows_of_a_table_are_taken_with_a_step() -> None:
+    table = pa.table(dict(zip(NAMES, X.T, strict=True)))
+    kernel = mc.FunctionKernel(lambda A, B: np.ones((len(A), len(B))))
+    points = mc.Points(table)[::2]
+    assert points.data.num_rows == 6
+    assert kernel(points).shape == (6, 6)
+
+
+def test_no_points_cannot_be_joined() -> None:
+    with pytest.raises(DataError, match="there are no points; pass at least one"):
+        mc.Points.concatenate([])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -236,3 +239,105 @@ def test_rows_of_any_kind_for_kernels_that_do_not_look_at_them() -> None:
         assert_allclose(kernel.diag(ragged), wanted.diagonal())
         assert_allclose(kernel.gram(ragged) @ np.ones(3), wanted.sum(axis=1))
         assert_allclose(mc.KernelRidge(kernel).fit(ragged, [1.0, 2.0, 3.0]).intercept_, 2.0)
+
+
+class Letters(mc.PairKernel):
+    def pairs(self, A: Any, B: Any) -> Any:
+        return np.array([[float(len(set(a) & set(b))) for b in B] for a in A])
+
+
+class Counts(mc.FeatureKernel):
+    weight = mc.Positive(1.0)
+
+    def features(self, objects: list[Any]) -> Any:
+        return np.array([[self.weight * len(o)] for o in objects])
+
+
+class Untraced(mc.Stationary):
+    def profile(self, r2: Any) -> Any:
+        return np.exp(-np.asarray(r2))
+
+
+TEXTS = ["ab", "abc", "b"]
+EVALUATED_BY_PYTHON = {
+    "precomputed": (lambda i: mc.Precomputed(K + i * np.eye(9)), np.arange(5).reshape(-1, 1)),
+    "function": (lambda i: mc.FunctionKernel(lambda A, B: A @ B.T + i), X),
+    "pairs": (lambda i: i * Letters(), TEXTS),
+    "features": (lambda i: Counts(weight=i), TEXTS),
+    "untraced": (lambda i: Untraced(length_scale=float(i)), X),
+    "sum": (lambda i: mc.Precomputed(K + i * np.eye(9)) + mc.RBF(), np.arange(5).reshape(-1, 1)),
+    "warp": (lambda i: mc.RBF().warp(lambda data: data * i), X),
+    "built in": (lambda i: mc.RBF(float(i)), X),
+}
+
+
+@pytest.mark.filterwarnings("ignore::mercer.exceptions.UnfusedWarning")
+@pytest.mark.parametrize("name", EVALUATED_BY_PYTHON)
+def test_kernels_are_freed_when_nobody_holds_them(name: str) -> None:
+    make, data = EVALUATED_BY_PYTHON[name]
+
+    def used(i: int) -> weakref.ref[mc.Kernel]:
+        kernel = make(i)
+        kernel(data)
+        kernel.diag(data)
+        kernel.gram(data) @ np.ones(len(data))
+        return weakref.ref(kernel)
+
+    gc.collect()
+    gc.disable()
+    try:
+        references = [used(i) for i in range(1, 6)]
+        assert [reference() for reference in references] == [None] * 5
+    finally:
+        gc.enable()
+
+
+def test_the_matrix_of_a_kernel_is_freed_with_it() -> None:
+    def used() -> weakref.ref[Any]:
+        kernel = mc.Precomputed(K)
+        kernel(np.arange(5).reshape(-1, 1))
+        return weakref.ref(kernel.matrix)
+
+    reference = used()
+    gc.collect()
+    assert reference() is None
+
+
+@dataclass
+class Scaled:
+    """A callable without a hash."""
+
+    factor: float
+
+    def __call__(self, A: Any, B: Any) -> Any:
+        return self.factor * A @ B.T
+
+
+def test_a_callable_needs_no_hash() -> None:
+    kernel = mc.FunctionKernel(Scaled(2.0))
+    assert_allclose(kernel(X), 2.0 * X @ X.T)
+    assert kernel == mc.FunctionKernel(Scaled(2.0)) != mc.FunctionKernel(Scaled(3.0))
+    assert hash(kernel) == hash(mc.FunctionKernel(Scaled(2.0)))
+
+    class Halved(list[float]):
+        def __call__(self, data: Any) -> Any:
+            return data / 2
+
+    assert_allclose(mc.Linear().warp(Halved())(X), X @ X.T / 4)
+
+
+def test_a_function_of_two_objects_is_told_of_pairwise() -> None:
+    with pytest.raises(DataTypeError, match="pass pairwise=True"):
+        mc.FunctionKernel(lambda a, b: float(a @ b))(X)
+    with pytest.raises(DataError, match=r"shape \(\) .*pass pairwise=True"):
+        mc.FunctionKernel(lambda a, b: 1.0)(X)
+
+
+def test_asymmetry_between_blocks_is_reported_by_row_numbers() -> None:
+    data = np.arange(1100.0).reshape(-1, 1)
+
+    def function(A: Any, B: Any) -> Any:
+        return (A < 1024) * (B.T >= 1024) * 1.0
+
+    with pytest.raises(ValidityError, match=r"k\(x_0, x_1024\) = 1 but k\(x_1024, x_0\) = 0"):
+        mc.FunctionKernel(function)(data)

@@ -15,6 +15,8 @@ import mercer as mc
 import references as ref
 from mercer import validity
 from mercer.exceptions import DataError, ParameterError
+from mercer.program.gradient import _parameter_plan
+from mercer.testing import check_kernel
 from references import differences, label
 
 RNG = np.random.default_rng(0)
@@ -273,3 +275,24 @@ def test_distances_that_overflow_give_zero(nu: float) -> None:
     assert_allclose(mc.Matern(nu=nu)(X), np.eye(3))
     for smoothness in range(4):
         assert_allclose(mc.Wendland(smoothness=smoothness)(X), np.eye(3))
+
+
+@pytest.mark.parametrize("d", [2, 40])
+def test_gradients_for_each_column_have_as_many_requests_as_for_one(d: int) -> None:
+    kernels = {
+        mc.Periodic(1.3, np.linspace(0.5, 2.0, d)): 1,
+        mc.SpectralMixture([1.0, 0.5], np.full((2, d), 0.1), np.ones((2, d))): 6,
+    }
+    for kernel, wanted in kernels.items():
+        assert len(_parameter_plan(kernel.expression)[2]) == wanted
+
+
+def test_weights_for_each_column_are_differentiated() -> None:
+    frequencies = np.array([[0.0, 0.3, -0.2], [0.1, 0.0, 0.4]])  # zero is an ordinary value
+    mixture = mc.SpectralMixture([1.0, 0.5], frequencies, np.linspace(0.5, 2.0, 6).reshape(2, 3))
+    periodic = mc.Periodic(1.3, [0.5, 2.0, 0.9])
+    rows = np.random.default_rng(3).normal(size=(9, 3))
+    for kernel in (mixture, periodic, 2.0 * periodic.on(0, 2, 1) + mixture, mixture.normalized()):
+        check_kernel(kernel, rows)
+    sines = np.sin(np.pi * (rows[:, None] - rows) / 1.3) / np.array([0.5, 2.0, 0.9])
+    assert_allclose(periodic(rows), np.exp(-2 * (sines**2).sum(axis=2)), rtol=1e-12)

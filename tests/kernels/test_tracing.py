@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -242,3 +243,46 @@ def test_none_and_complex_values_are_refused() -> None:
         Silent()([[0.0], [1.0]])
     with pytest.raises(DataTypeError, match="complex"):
         mc.FunctionKernel(lambda X, Y: (X @ Y.T) * 1j)([[0.0], [1.0]])
+
+
+class Branching(mc.Stationary):
+    """A condition on the number itself."""
+
+    def profile(self, r2: Any) -> Any:
+        if r2 > 1:
+            return 0.0
+        return 1 - r2
+
+
+class ByMath(mc.DotProduct):
+    """A function of the math module."""
+
+    gain = mc.Positive(0.5)
+
+    def profile(self, s: Any) -> Any:
+        return math.exp(self.gain * s)
+
+
+class Larger(mc.Coordinate):
+    def coordinate(self, x: Any, z: Any) -> Any:
+        return max(x, z)
+
+
+def test_methods_of_single_numbers_work_untraced() -> None:
+    r2 = ((X[:, None] - Z) ** 2).sum(axis=2)
+    with pytest.warns(UnfusedWarning, match="has no truth value"):
+        assert_allclose(Branching()(X, Z), np.where(r2 > 1, 0.0, 1 - r2), atol=1e-13)
+    with pytest.warns(UnfusedWarning, match="not a number yet"):
+        assert_allclose(ByMath()(X, Z), np.exp(0.5 * X @ Z.T))
+    with pytest.warns(UnfusedWarning, match="has no truth value"):
+        assert_allclose(Larger()(X, Z), np.maximum(X[:, None], Z).sum(axis=2))
+    assert_allclose(ByMath().diag(X), np.exp(0.5 * (X * X).sum(axis=1)))
+
+
+def test_an_error_of_the_method_itself_is_raised() -> None:
+    class Broken(mc.DotProduct):
+        def profile(self, s: Any) -> Any:
+            raise ValueError("no such profile")
+
+    with pytest.warns(UnfusedWarning), pytest.raises(ValueError, match="no such profile"):
+        Broken()(X)

@@ -132,7 +132,7 @@ def test_an_own_constructor_has_its_own_signature():
 def test_the_constructor_refuses():
     with pytest.raises(ParameterError, match=r"lenght_scale is not .*did you mean length_scale\?"):
         RBF(lenght_scale=1)
-    with pytest.raises(ParameterError, match=r"gamma is not .*; the parameters are length_scale"):
+    with pytest.raises(ParameterError, match=r"gamma is not .*; the parameter is length_scale"):
         RBF(gamma=1)
     with pytest.raises(ParameterError, match="given twice"):
         RBF(1.0, length_scale=1.0)
@@ -243,7 +243,7 @@ def test_paths_of_a_nested_tree():
         "rbf_2__length_scale",
     ]
     entry = nested().parameters()["product__cauchy__alpha"]
-    assert isinstance(entry.owner, Cauchy)
+    assert entry.owner is Cauchy
     assert entry.declaration is Cauchy.alpha
     assert entry.stored == entry.value == 0.5
     assert entry.path == "product__cauchy__alpha"
@@ -503,3 +503,28 @@ def test_compositions_that_are_too_deep() -> None:
 def test_wide_compositions_are_not_deep() -> None:
     kernel = sum((mc.RBF(1.0 + i) for i in range(300)), mc.Linear())
     assert_allclose(kernel(X).diagonal(), 300 + (X * X).sum(axis=1))
+
+
+def test_names_from_elsewhere_are_translated():
+    with pytest.raises(ParameterError, match=r"gamma is not a parameter; write RBF.from_gamma"):
+        mc.RBF(gamma=0.5)
+    with pytest.raises(ParameterError, match=r"coef0 is not a parameter; its name is offset"):
+        mc.Polynomial(coef0=1.0)
+
+
+def test_a_value_of_another_shape_than_its_bounds_is_told_so():
+    kernel = mc.RBF(mc.Bounded([2.0], [1e-5], [1e5]))
+    with pytest.raises(ParameterError, match=r"has shape \(2,\) and the bounds .* shape \(1,\)"):
+        kernel.replace(length_scale=[1.0, 2.0])
+
+
+def test_a_class_in_place_of_a_kernel_is_told_so():
+    for build in (
+        lambda: mc.RBF + mc.Linear(),
+        lambda: mc.Linear() + mc.RBF,
+        lambda: 2.0 * mc.RBF,
+        lambda: mc.Linear() * mc.RBF,
+        lambda: mc.RBF**2,
+    ):
+        with pytest.raises(ParameterError, match=r"RBF is a class of kernels .*; write RBF\(\)"):
+            build()

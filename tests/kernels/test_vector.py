@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from mercer.exceptions import (
     DataTypeError,
     NotDifferentiableError,
     NumericalWarning,
+    ParameterError,
 )
 
 RNG = np.random.default_rng(7)
@@ -195,3 +197,14 @@ def test_sparse_rows_far_from_the_origin_are_warned_of() -> None:
     X = sp.csr_array([[1e6], [1e6 + 1e-3]])
     with pytest.warns(NumericalWarning, match="keep less than six digits"):
         mc.RBF(1e-3)(X)
+
+
+def test_an_unknown_reduction_is_refused() -> None:
+    class Mean(mc.Coordinate):
+        reduction = "mean"
+
+        def coordinate(self, x: Any, z: Any) -> Any:
+            return x * z
+
+    with pytest.raises(ParameterError, match=r"Mean: reduction = 'mean' is not known; set"):
+        Mean()(X)

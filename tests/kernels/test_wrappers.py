@@ -9,8 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import mercer as mc
-from mercer import validity
-from mercer.exceptions import DataError
+from mercer import memory, validity
+from mercer.exceptions import DataError, MemoryForecastError
+from mercer.program import reference
 
 RNG = np.random.default_rng(10)
 
@@ -107,3 +108,89 @@ def test_a_missing_number_counts_as_the_mean() -> None:
         kernel(np.where(np.isnan(X), np.inf, X))
     with pytest.raises(DataError, match="2 columns, and X has 3"):
         kernel(np.zeros((4, 3)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_cosine_of_an_exponential_does_not_overflow(dtype: Any) -> None:
+    X = RNG.normal(size=(6, 3)) * (40 if dtype == np.float64 else 15)
+    X[1] = X[0] + 0.5
+    X = X.astype(dtype)
+    D = ((X[:, None].astype(float) - X) ** 2).sum(axis=2)
+    rtol, atol = (1e-9, 1e-12) if dtype == np.float64 else (1e-3, 1e-6)
+    for kernel, factor in (
+        (mc.Linear().exp(), 1.0),
+        (3.0 * mc.Linear().exp(), 1.0),
+        (mc.Linear().exp() ** 2, 2.0),
+        (mc.Linear().exp() * mc.RBF(), 2.0),
+    ):
+        found = kernel.normalized()(X)
+        assert_allclose(found, np.exp(-factor * D / 2), rtol=rtol, atol=atol)
+    with_rest = (mc.Linear().exp() * (1.0 + mc.Linear())).normalized()(X)
+    cosine = (1.0 + mc.Linear()).normalized()(X)
+    assert_allclose(with_rest, cosine * np.exp(-D / 2), rtol=rtol, atol=atol)
+
+
+def test_the_cosine_of_a_product_over_columns_does_not_overflow() -> None:
+    X = RNG.normal(size=(4, 1000))
+    t, own = X[:, None] * X, X * X
+    columns = (1 + t + t**2) / np.sqrt((1 + own + own**2)[:, None] * (1 + own + own**2)[None])
+    assert_allclose(mc.Monomials(2).normalized()(X), columns.prod(axis=2), rtol=1e-10, atol=1e-200)
+    mc.testing.check_kernel(mc.Monomials(2).normalized(), X[:, :3])
+    mc.testing.check_kernel((2.0 * mc.Linear().exp() * mc.RBF()).normalized(), X[:, :3])
+
+
+def test_a_kernel_of_differences_is_its_own_cosine() -> None:
+    for kernel in (mc.RBF(), mc.Matern(), mc.Laplacian(), mc.Periodic()):
+        assert kernel.normalized().expression is kernel.expression
+    assert mc.RBF().normalized()(PLANE[:2])[0, 0] == 1.0
+
+
+def nested(depth: int) -> mc.Kernel:
+    kernel: mc.Kernel = mc.Linear()
+    for _ in range(depth):
+        kernel = (kernel + 1.0).normalized()
+    return kernel
+
+
+def test_nested_cosines_are_right_and_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    K = PLANE @ PLANE.T
+    for _ in range(3):
+        K = K + 1.0
+        size = np.sqrt(np.diagonal(K))
+        K = K / np.outer(size, size)
+    assert_allclose(nested(3)(PLANE), K, rtol=1e-12)
+    mc.testing.check_kernel(nested(3), PLANE)
+    counts = []
+    value = reference._value
+    for depth in (4, 8, 16):
+        calls = 0
+
+        def counted(*args: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return value(*args)
+
+        monkeypatch.setattr(reference, "_value", counted)
+        nested(depth)(PLANE)
+        nested(depth).diag(PLANE)
+        counts.append(calls)
+    assert counts[2] - counts[1] <= 2.1 * (counts[1] - counts[0])  # linear: twice, not 3^8 times
+
+
+def test_bounds_of_a_scale_are_scaled_with_it() -> None:
+    kernel = 5.0 * (mc.Bounded(1.0, 0.5, 2.0) * mc.RBF())
+    assert kernel == mc.Bounded(5.0, 2.5, 10.0) * mc.RBF()
+    assert_allclose((0.0 * (mc.Bounded(1.0, 0.5, 2.0) * mc.RBF()))(PLANE), 0.0)
+
+
+def test_features_are_forecast_with_their_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = mc.Polynomial(2).on(0, 1), mc.Polynomial(2).on(2, 3)
+    X = RNG.normal(size=(50, 4))
+    size = (left * right).feature_map(X).nbytes
+    free = iter([10 * size] * 3 + [size - 1] * 10)
+    monkeypatch.setattr(memory, "available", lambda: next(free))
+    with pytest.raises(MemoryForecastError, match="feature matrix of 50 rows and 36 columns"):
+        (2.0 * (left * right)).feature_map(X)
+    free = iter([10 * size] * 3 + [size - 1] * 10)
+    with pytest.raises(MemoryForecastError):
+        (left * right + mc.Linear()).feature_map(X)

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 import mercer as mc
-from mercer.program.expression import DIFFERENCE, TraceError, X, Z, constant, parameter
+from mercer.program.expression import (
+    DIFFERENCE,
+    Interned,
+    TraceError,
+    X,
+    Z,
+    constant,
+    hash_of,
+    parameter,
+)
 
 
 def test_kernels_are_not_kept_alive_by_caches() -> None:
@@ -62,3 +71,28 @@ def test_expressions_are_interned_and_simplified() -> None:
 def test_what_needs_numbers_cannot_be_traced(act: Callable[[], Any]) -> None:
     with pytest.raises((TraceError, TypeError)):
         act()
+
+
+class Node:
+    def __init__(self, part: Any) -> None:
+        self.part = part
+
+
+def test_an_object_that_its_own_structure_holds_is_freed() -> None:
+    table: Interned[Node] = Interned()
+    node = table.add(hash("key"), Node("key"))
+    other = table.add(hash("key"), Node("other"))
+    node.part = [node]
+    assert set(table.alike(hash("key"))) == {node, other}
+    reference = weakref.ref(node)
+    del node
+    gc.collect()
+    assert reference() is None
+    assert list(table.alike(hash("key"))) == [other]
+    del other
+    assert not table._objects
+
+
+def test_what_has_no_hash_has_that_of_its_type() -> None:
+    assert hash_of([1]) == hash_of([2])
+    assert hash_of("a") == hash("a")

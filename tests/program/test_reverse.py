@@ -22,7 +22,7 @@ def test_a_coordinate_function_of_the_difference() -> None:
     """(x - z)^2 has the derivative 2 (x - z) in x, and 2 (x - z)^2 in the logarithm of a scale."""
     adjoint = reverse_coordinate(DIFFERENCE * DIFFERENCE)
     assert adjoint.inputs is SEED * DIFFERENCE + SEED * DIFFERENCE
-    assert adjoint.scales is adjoint.inputs * DIFFERENCE
+    assert adjoint.columns is adjoint.inputs * DIFFERENCE
     assert adjoint.scalars == {}
 
 

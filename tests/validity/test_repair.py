@@ -119,3 +119,15 @@ def test_repair_refuses_what_it_cannot_mean() -> None:
         repaired.transform(np.ones((2, 3)))
     with pytest.raises(DataError, match="nan"):
         repaired.transform([[np.nan, 1.0]])
+
+
+def test_what_is_left_of_a_mostly_negative_matrix_is_valid() -> None:
+    rng = np.random.default_rng(4)
+    for n in (2, 3, 8):
+        for _ in range(50):
+            factor = rng.normal(size=(n, n))
+            K = 1e-9 * np.outer(factor[0], factor[0]) - factor @ factor.T
+            assert validity.check(validity.repair(K, "clip").matrix)
+    assert_array_equal(validity.repair(-np.eye(2), "clip").matrix, np.zeros((2, 2)))
+    repaired = validity.repair(-np.array([[1.0, 0.3], [0.3, 1.0]]), "clip")
+    assert validity.check(repaired.matrix)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +24,7 @@ from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
 from mercer.kernels.table import is_mixed, table_kernel
 from mercer.kernels.vector import unequal_columns
-from mercer.parallel import single_blas
+from mercer.parallel import cached_property, single_blas
 from mercer.streams.sources import Given, rows_of, source_of
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import Targets

@@ -125,8 +125,8 @@ class PreImages:
     def _points(self, numbers: Array) -> Points:
         """Points from a matrix, in the container type of the landmarks."""
         if self._names is None:
-            return Points(numbers)
-        return Points(nw.from_numpy(numbers, self._names, backend=self._backend))
+            return Points(numbers, copy=False)
+        return Points(nw.from_numpy(numbers, self._names, backend=self._backend), copy=False)
 
     def _require_gradient(self) -> None:
         first = self.landmarks[:1]

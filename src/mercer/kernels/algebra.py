@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer.exceptions import ParameterError, ParameterTypeError
-from mercer.kernels.base import Kernel, Scope, scoped_children
+from mercer.kernels.base import Kernel, Scope, is_a_class, scoped_children
 from mercer.kernels.parameters import Bounded, Children, Fixed, plain
 from mercer.kernels.points import Points
 from mercer.kernels.special import Constant
@@ -31,6 +31,7 @@ from mercer.kernels.wrappers import (
     side_by_side,
 )
 from mercer.program.expression import Expr
+from mercer.program.operations import plus
 
 __all__ = [
     "Exponential",
@@ -92,7 +93,7 @@ class Sum(_Composite):
     def _trace(self, scope: Scope) -> Expr:
         first, *rest = self._traces(scope)
         for term in rest:
-            first = first + term
+            first = plus(first, term)
         return first
 
     def _features(self, scope: Scope, points: Points) -> Columns:
@@ -139,6 +140,8 @@ def as_kernel(value: Any, operation: str) -> Kernel:
     """Return a kernel unchanged, and a number as the constant kernel."""
     if isinstance(value, Kernel):
         return value
+    if isinstance(value, type) and issubclass(value, Kernel):
+        raise ParameterTypeError(is_a_class(value))
     if not is_number(value):
         raise ParameterTypeError(
             f"kernel {operation} {type(value).__name__}: the other side must be a kernel or a "
@@ -242,7 +245,12 @@ def _scaled(kernel: Any, factor: Any) -> Kernel:
     number = float(plain(factor))
     if isinstance(kernel, Scaled) and not isinstance(factor, Fixed | Bounded):
         _check_scale(kernel, factor, number * kernel.scale)
-        return kernel.replace(scale=number * kernel.scale)
+        stored = kernel.declared("scale")
+        if not isinstance(stored, Bounded):
+            return kernel.replace(scale=number * kernel.scale)
+        if number > 0:  # the bounds are those of the scale inside
+            bounds = (number * stored.low, number * stored.high)
+            return kernel.replace(scale=Bounded(number * kernel.scale, *bounds))
     _check_scale(kernel, factor, number)
     return Scaled(kernel, factor)
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from mercer.exceptions import DataError, NoFeatureMapError
+from mercer.exceptions import DataError, NoFeatureMapError, ParameterTypeError
 from mercer.kernels.heuristics import Scatter, bounded, heuristic_length
 from mercer.kernels.parameters import plain
 from mercer.kernels.points import Points
-from mercer.kernels.tree import Parameterised, with_children
+from mercer.kernels.tree import Parameterised, bare, with_children
 from mercer.kernels.views import EVERYTHING, Columns, Numbers, View
+from mercer.parallel import cached_property
 from mercer.program import engine, reference
 from mercer.program.expression import Expr
 from mercer.program.pairs import Array, Pairs
@@ -100,8 +101,18 @@ _LISTED = frozenset(
 )
 
 
+def is_a_class(cls: type) -> str:
+    """The sentence for a class in the place of a kernel."""
+    return f"{cls.__name__} is a class of kernels and not a kernel; write {cls.__name__}()."
+
+
 class _KernelType(ABCMeta):
     """The type of kernel classes: ``dir`` and ``help`` list what users call, and no machinery."""
+
+    def _refuse(cls, other: Any) -> Any:
+        raise ParameterTypeError(is_a_class(cls))
+
+    __add__ = __radd__ = __mul__ = __rmul__ = __pow__ = __truediv__ = _refuse
 
     def __dir__(cls) -> list[str]:
         return [n for n in super().__dir__() if not n.startswith("_") or n in _LISTED]
@@ -270,7 +281,8 @@ class Kernel(Parameterised, metaclass=_KernelType):
     @cached_property
     def _reader(self) -> Reader:
         """What this kernel reads of data."""
-        return Reader(tuple(_leaves(self, Scope())))
+        # A leaf is read by a copy of itself: an object that holds itself is not freed at once.
+        return Reader(tuple(_leaves(self if self._child_names else bare(self), Scope())))
 
     def _view(self, scope: Scope) -> View:
         """What a leaf reads in a scope."""
@@ -317,7 +329,7 @@ class Kernel(Parameterised, metaclass=_KernelType):
         """
         if not self.unresolved():
             return self
-        points = X if isinstance(X, Points) else Points(X, type(self).__name__)
+        points = X if isinstance(X, Points) else Points(X, type(self).__name__, copy=False)
         weight = None if sample_weight is None else checked_weight(self, sample_weight, len(points))
         kernel = self
         while kernel.unresolved():
@@ -456,7 +468,7 @@ class Kernel(Parameterised, metaclass=_KernelType):
 
 def points_of(kernel: Kernel, X: Any, freeze: bool = False) -> Points:
     """The data as points that each leaf of the kernel can read; frozen ones are a copy of X."""
-    points = X if isinstance(X, Points) else Points(X, type(kernel).__name__)
+    points = X if isinstance(X, Points) else Points(X, type(kernel).__name__, copy=False)
     if freeze and points is not X:
         points.freeze()
     if len(points) == 0:

@@ -9,11 +9,10 @@ import numpy as np
 from mercer.kernels.base import Scope
 from mercer.kernels.heuristics import Scatter, heuristic_weight
 from mercer.kernels.parameters import Positive, Weight
-from mercer.kernels.stationary import weighted_columns
 from mercer.kernels.tracing import coordinate_leaf
 from mercer.kernels.vector import VectorKernel, slot_of
 from mercer.kernels.views import Codes, View
-from mercer.program.expression import Expr, X, Z, parameter
+from mercer.program.expression import Expr, X, Z, column_weights, parameter
 from mercer.program.operations import apply
 
 __all__ = ["Categorical", "Missing"]
@@ -67,7 +66,7 @@ class Categorical(VectorKernel):
             total = coordinate_leaf(body, slot_of(self, scope), 1) * parameter(scope.path("weight"))
         else:
             weights = [parameter(scope.path("weight"), j) for j in range(len(self.weight))]
-            total = weighted_columns(self, scope, body, weights)
+            total = coordinate_leaf(column_weights(weights) * body, slot_of(self, scope), 1)
         return apply("exp", -total)
 
 

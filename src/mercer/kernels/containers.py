@@ -66,7 +66,8 @@ def ingest(data: Any, owner: str) -> Any:
         return frame.to_list() if not frame.dtype.is_numeric() else np.array(frame.to_numpy())
     if isinstance(data, str | bytes | bytearray):
         raise DataTypeError(
-            f"{owner}: a single string is not a collection of rows; pass a list of strings."
+            f"{owner}: a single string is not a collection of rows; pass a list of strings, or "
+            "mercer.read_blocks(path) if it is the name of a file."
         )
     if hasattr(data, "__array__") or isinstance(data, memoryview):
         array = np.asarray(data)
@@ -132,9 +133,10 @@ def _list_or_array(items: list[Any]) -> Any:
 
 
 def own_copy(data: Any) -> Any:
-    """A copy of a container; the objects of a list are shared."""
-    if isinstance(data, np.ndarray):
-        return data.copy() if data.flags.writeable else data
+    """A copy of a container; the objects of a list are shared.
+
+    Arrays that cannot be written to are copied too: their owner can write to the same memory.
+    """
     if isinstance(data, nw.DataFrame):
         # Tables of pyarrow cannot be written to, and have no copies.
         return data if data.implementation.is_pyarrow() else data.clone()
@@ -176,7 +178,9 @@ def take(data: Any, rows: Any) -> Any:
     if isinstance(data, list):
         return data[rows] if isinstance(rows, slice) else [data[i] for i in rows]
     if isinstance(data, nw.DataFrame):
-        return data[rows] if isinstance(rows, slice) else data[np.asarray(rows)]
+        # Not all libraries have slices with a step.
+        plain = isinstance(rows, slice) and rows.step in (None, 1)
+        return data[rows] if plain else data[np.arange(len(data))[rows]]
     return data[rows]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import combinations
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +18,16 @@ from mercer.kernels.tracing import coordinate_leaf, diagonal
 from mercer.kernels.vector import Coordinate, DotProduct, VectorKernel, slot_of
 from mercer.kernels.views import Columns, UnitRows
 from mercer.maps import monomials
+from mercer.maps.forecast import forecast
 from mercer.program.expression import Expr, X, Z
 from mercer.program.operations import apply
 from mercer.program.pairs import Array
 
 __all__ = ["Anova", "ArcCosine", "Linear", "Monomials", "Polynomial", "Sigmoid"]
+
+
+#: Names of parameters in scikit-learn.
+_NAMES = MappingProxyType({"coef0": "its name is offset.", "gamma": "its name is gain."})
 
 
 class Linear(DotProduct):
@@ -83,6 +89,7 @@ class Polynomial(DotProduct):
     offset = NonNegative(1.0)
     gain = Positive(1.0)
     psd = True
+    _elsewhere = _NAMES
 
     def profile(self, s: Any) -> Any:
         """(gain s + offset)^degree."""
@@ -123,6 +130,7 @@ class Sigmoid(DotProduct):
     gain = NonNegative(1.0)
     offset = Real(0.0)
     psd = False
+    _elsewhere = _NAMES
 
     def profile(self, s: Any) -> Any:
         """The hyperbolic tangent, tanh(gain s + offset)."""
@@ -206,6 +214,8 @@ class Anova(Coordinate):
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         columns = points.columns(self._view(scope))
+        count = math.comb(columns.width, self.degree)
+        forecast("Anova", len(points), count, columns.values.itemsize)
         sets = list(combinations(range(columns.width), self.degree))
         if not sets:
             raise NoFeatureMapError(

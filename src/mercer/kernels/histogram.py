@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 
+from mercer.exceptions import DataError
 from mercer.kernels.base import Scope
 from mercer.kernels.parameters import Choice, Positive, Scalar
+from mercer.kernels.points import Points
 from mercer.kernels.tracing import coordinate_leaf, diagonal
 from mercer.kernels.vector import Coordinate, VectorKernel, slot_of
-from mercer.kernels.views import Numbers
+from mercer.kernels.views import Numbers, View
 from mercer.program.expression import Expr, Slot, X, Z
 from mercer.program.operations import apply
 
@@ -131,6 +134,20 @@ class Tanimoto(VectorKernel):
     psd = True
     non_negative = True
     takes_sparse = True
+
+    def _check_points(self, points: Points, view: View) -> None:
+        super()._check_points(points, view)
+        values = points.matrix(view)
+        largest = values.max(axis=1)
+        largest = largest.data if sp.issparse(largest) else largest
+        sizes, limits = largest[largest > 0], np.finfo(values.dtype)
+        low, high = np.sqrt(limits.tiny), np.sqrt(limits.max / values.shape[1])
+        if sizes.size and not low <= sizes.min() <= sizes.max() <= high:
+            raise DataError(
+                f"Tanimoto: the largest entries of rows, from {sizes.min():g} to {sizes.max():g}, "
+                f"have squares beyond the range of {values.dtype}; divide all data by one number, "
+                "which does not change the kernel."
+            )
 
     def _trace(self, scope: Scope) -> Expr:
         if self.form == "dot":

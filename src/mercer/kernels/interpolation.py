@@ -8,12 +8,14 @@ interval is found from the bits of u, so an evaluation costs one short polynomia
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.polynomial import Polynomial, chebyshev
 from scipy.special import gammaln, kve
+
+from mercer.parallel import cached_property
 
 Array = np.ndarray[Any, Any]
 

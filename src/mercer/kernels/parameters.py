@@ -73,7 +73,7 @@ def digest(value: object) -> int:
         return hash((value.shape, tuple(value.flat[:_HASHED_ENTRIES].tolist())))
     if isinstance(value, tuple):
         return hash(tuple(map(digest, value)))
-    return hash(value)
+    return hash(type(value)) if type(value).__hash__ is None else hash(value)
 
 
 def plain(stored: Any) -> Any:

@@ -38,6 +38,8 @@ class Points:
         The data, one row (object) each.
     owner : str
         On whose behalf the data are read; errors are in its name.
+    copy : bool, default=True
+        Whether to keep a copy, which later writes to the data do not reach.
 
     Examples
     --------
@@ -62,9 +64,11 @@ class Points:
     #: How many rows the original data have; these points may be some of them.
     original_length: int
 
-    def __init__(self, data: Any, owner: str = "Points") -> None:
+    def __init__(self, data: Any, owner: str = "Points", *, copy: bool = True) -> None:
         plain = type(data) is np.ndarray and data.ndim
         self._data = data if plain else ingest(data, owner)
+        if copy:
+            self._data = own_copy(self._data)
         self._length = self.original_length = len(data) if plain else len_of(self._data)
         self._parent: Points | None = None
         self._rows: Any = None
@@ -78,7 +82,7 @@ class Points:
         return {"data": self.data, "ids": self.ids, "original_length": self.original_length}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["data"])  # type: ignore[misc]
+        self.__init__(state["data"], copy=False)  # type: ignore[misc]
         self._ids, self.original_length = state["ids"], state["original_length"]
 
     def __len__(self) -> int:
@@ -101,7 +105,7 @@ class Points:
                 f"Points[{rows!r}]: there are {self._length} rows; select them by a slice, a mask "
                 "or positions among them."
             ) from None
-        part = Points(_NO_ROWS)
+        part = Points(_NO_ROWS, copy=False)
         part._parent, part._rows = self, rows if isinstance(rows, slice) else positions_
         part._data, part._ids, part._length = None, self.ids[positions_], len(positions_)
         part.original_length = self.original_length
@@ -138,10 +142,8 @@ class Points:
 
         Objects in a list are not copied: do not change those in place.
         """
-        if type(self._data) is np.ndarray:
-            self._data = self._data.copy() if self._data.flags.writeable else self._data
-        else:
-            self._data = own_copy(self._frame())
+        plain = type(self._data) is np.ndarray
+        self._data = self._data.copy() if plain else own_copy(self._frame())
         self._columns, self._centres, self.packs = {}, {}, {}
 
     def ordered_like(self, other: Points) -> Points:
@@ -151,13 +153,13 @@ class Points:
         own, wanted = given_names(self.origin._data), given_names(other.origin._data)
         if own is None or wanted is None or own == wanted or sorted(own) != sorted(wanted):
             return self
-        turned = Points(self._frame().select(*wanted))
+        turned = Points(self._frame().select(*wanted), copy=False)
         turned._ids, turned.original_length = self.ids, self.original_length
         return turned
 
     def detached(self) -> Points:
         """These points with rows of their own; the points that they came from can be freed."""
-        part = Points(self._frame())
+        part = Points(self._frame(), copy=False)
         part._ids, part.original_length = self.ids, self.original_length
         if self._parent is None or isinstance(self._rows, slice):  # other rows are a copy already
             part.freeze()
@@ -184,7 +186,9 @@ class Points:
         >>> mc.Points.concatenate([first, second]).data.tolist()
         [[0.0], [1.0], [2.0]]
         """
-        return Points(join([part._frame() for part in parts]))
+        if not parts:
+            raise DataError("Points.concatenate: there are no points; pass at least one part.")
+        return Points(join([part._frame() for part in parts]), copy=False)
 
     def columns(self, view: Any) -> Columns:
         """The columns of a view, computed once."""
@@ -302,4 +306,4 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def as_points(data: Any, owner: str) -> Points:
     """Return points as they are, and anything else as new points, in the name of the owner."""
-    return data if isinstance(data, Points) else Points(data, owner)
+    return data if isinstance(data, Points) else Points(data, owner, copy=False)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, DataTypeError, MercerError, ParameterError
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.containers import as_objects, len_of
 from mercer.kernels.parameters import Choice, NonNegative, Part, Scalar
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import SYMMETRISE, learns, real_numbers, require_symmetry
+from mercer.kernels.tree import bare
 from mercer.kernels.views import Columns, Features, Numbers, Objects, View
 from mercer.program.expression import IDENTITY, Expr, Slot, parameter
 from mercer.program.pairs import Array, Pairs
@@ -119,7 +120,7 @@ class FeatureKernel(Kernel):
         return {**_ANYTHING, "sparse": False, "string": True, "two_d": False}
 
     def _view(self, scope: Scope) -> View:
-        return scope.view.read_by(Features(self))
+        return scope.view.read_by(Features(bare(self)))
 
     def _trace(self, scope: Scope) -> Expr:
         return Expr("dot", (), Slot(self._view(scope)))
@@ -163,7 +164,8 @@ class Block:
         mirrored = real_numbers(self.kernel.pairs(b, a), str(self))
         zero = np.zeros((8, 8))
         sample = np.block([[zero, value[np.ix_(rows, cols)]], [mirrored, zero]])
-        require_symmetry(sample, str(self), self.kernel._symmetrise)
+        ids = np.concatenate([pairs.rows.ids[rows], pairs.cols.ids[cols]])
+        require_symmetry(sample, str(self), self.kernel._symmetrise, rows=ids)
         return None
 
     def is_single(self, pairs: Pairs) -> bool:
@@ -191,7 +193,7 @@ class Block:
             raise DataError(
                 f"{self} returned shape {matrix.shape} for {shape[0]} rows and {shape[1]} "
                 f"columns; it must return a matrix of shape {shape}, with a row for each x and a "
-                "column for each z."
+                f"column for each z{self.kernel._single}."
             )
         if not np.isfinite(matrix).all():
             i, j = np.argwhere(~np.isfinite(matrix))[0]
@@ -235,6 +237,9 @@ class PairKernel(Kernel):
     #: What errors advise where pairs(A, A) is not symmetric.
     _symmetrise: ClassVar[str] = SYMMETRISE
 
+    #: What errors advise where the method returned one number for all pairs.
+    _single: ClassVar[str] = ""
+
     @abstractmethod
     def pairs(self, A: Any, B: Any) -> Any:
         """Return the matrix of kernel values of two lists of objects."""
@@ -253,7 +258,7 @@ class PairKernel(Kernel):
         return as_objects(points.frame_of(view), type(self).__name__)
 
     def _trace(self, scope: Scope) -> Expr:
-        return Expr("external", (), Block(self, self._view(scope), learns(self)))
+        return Expr("external", (), Block(bare(self), self._view(scope), learns(self)))
 
 
 class FunctionKernel(PairKernel):
@@ -287,6 +292,7 @@ class FunctionKernel(PairKernel):
 
     function = Part()
     pairwise = Choice(False, (False, True))
+    _single = "; pass pairwise=True if it compares two objects"
 
     def _check(self) -> None:
         if not callable(self.function):
@@ -298,7 +304,16 @@ class FunctionKernel(PairKernel):
     def pairs(self, A: Any, B: Any) -> Any:
         """Call the function."""
         if not self.pairwise:
-            return self.function(A, B)
+            try:
+                return self.function(A, B)
+            except (TypeError, ValueError) as error:
+                if isinstance(error, MercerError):
+                    raise
+                raise DataTypeError(
+                    f"FunctionKernel: {self.function!r} cannot be called with two collections "
+                    f"({error}); write f(X, Y) that returns the matrix of all pairs, or pass "
+                    "pairwise=True if it compares two objects."
+                ) from error
         return [[self.function(a, b) for b in B] for a in A]
 
     def diagonal(self, A: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -24,8 +25,8 @@ from mercer.kernels.parameters import (
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import coordinate_leaf, symbolic
 from mercer.kernels.vector import Stationary, VectorKernel, length_scale_of, slot_of
-from mercer.kernels.views import Columns, Select, View
-from mercer.program.expression import DIFFERENCE, Expr, X, Z, as_expression, parameter
+from mercer.kernels.views import Columns, View
+from mercer.program.expression import DIFFERENCE, Expr, X, Z, column_weights, parameter
 from mercer.program.operations import apply, lookup
 
 __all__ = [
@@ -61,6 +62,7 @@ class RBF(Stationary):
         def __init__(self, length_scale: Length = 1.0) -> None: ...
 
     psd = True
+    _elsewhere = MappingProxyType({"gamma": "write RBF.from_gamma(gamma)."})
 
     def profile(self, r2: Any) -> Any:
         """The Gaussian, exp(-r^2 / 2)."""
@@ -256,15 +258,6 @@ class Wendland(Stationary):
             )
 
 
-def weighted_columns(kernel: VectorKernel, scope: Scope, body: Expr, weights: list[Expr]) -> Expr:
-    """Sum weight_j body(x_j, z_j) over the columns: every column has a weight."""
-    total: Any = 0.0
-    for j, weight in enumerate(weights):
-        column = scope.then(Select((j,)))
-        total = total + weight * coordinate_leaf(body, slot_of(kernel, column), 1)
-    return as_expression(total)
-
-
 class Periodic(VectorKernel):
     """Periodic kernel, exp(-2 sum_j sin^2(pi (x_j - z_j) / period) / l_j^2).
 
@@ -309,7 +302,8 @@ class Periodic(VectorKernel):
             lengths = [
                 parameter(scope.path("length_scale"), j) for j in range(len(self.length_scale))
             ]
-            total = weighted_columns(self, scope, body, [1 / length**2 for length in lengths])
+            weights = column_weights([1 / length**2 for length in lengths])
+            total = coordinate_leaf(weights * body, slot_of(self, scope), 1)
         return apply("exp", -2 * total)
 
 
@@ -423,7 +417,7 @@ class SpectralMixture(VectorKernel):
         frequencies = [
             parameter(scope.path("frequencies"), q, j) for j in range(self.frequencies.shape[1])
         ]
-        return weighted_columns(self, scope, DIFFERENCE, frequencies)
+        return coordinate_leaf(column_weights(frequencies) * DIFFERENCE, slot_of(self, scope), 1)
 
     def _check_points(self, points: Points, view: View) -> None:
         width = points.columns(view).width

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from mercer.exceptions import DataError, DataTypeError, UnfusedWarning, ValidityError, warn
+from mercer.exceptions import (
+    DataError,
+    DataTypeError,
+    MercerError,
+    UnfusedWarning,
+    ValidityError,
+    warn,
+)
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.parameters import plain
-from mercer.kernels.tree import with_values
+from mercer.kernels.tree import bare, with_values
 from mercer.kernels.views import View
 from mercer.linalg.symmetric import asymmetry
 from mercer.program import engine, reference
 from mercer.program.expression import (
     DIFFERENCE,
+    IDENTITY,
     Coordinate,
     Diagonal,
     Expr,
@@ -24,7 +34,9 @@ from mercer.program.expression import (
     X,
     Z,
     as_expression,
+    constant,
     parameter,
+    substitute,
     walk,
 )
 from mercer.program.pairs import Array, Pairs
@@ -61,8 +73,7 @@ class Unfused:
         return self._call(values, (pairs.shape[0],))
 
     def _call(self, values: list[Array], shape: tuple[int, ...]) -> Array:
-        result = getattr(self.kernel, self.method)(*values)
-        return one_for_each_pair(result, shape, f"{self}.{self.method}")
+        return method_values(getattr(self.kernel, self.method), values, shape)
 
 
 def real_numbers(value: Any, owner: str) -> Array:
@@ -79,6 +90,22 @@ def real_numbers(value: Any, owner: str) -> Array:
         raise DataTypeError(
             f"{owner} must return real numbers, one for each pair ({error})."
         ) from None
+
+
+def method_values(method: Callable[..., Any], arguments: Sequence[Array], shape: Any) -> Array:
+    """A method at all pairs, from one call with arrays or, if it takes none, one for each pair."""
+    owner = f"{type(method.__self__).__name__}.{method.__name__}"  # type: ignore[attr-defined]
+    try:
+        return one_for_each_pair(method(*arguments), shape, owner)
+    except MercerError:
+        raise
+    except (TypeError, ValueError) as error:  # math.exp(r2), or a condition such as r2 > 1
+        columns = [np.broadcast_to(a, shape).ravel().tolist() for a in arguments]
+        try:
+            single = [method(*numbers) for numbers in zip(*columns, strict=True)]
+        except Exception:
+            raise error from None
+        return one_for_each_pair(np.reshape(single, shape), shape, owner)
 
 
 def one_for_each_pair(value: Any, shape: tuple[int, ...], owner: str) -> Array:
@@ -114,7 +141,7 @@ def require_symmetry(
         )
 
 
-_announced: set[type] = set()
+_announced: weakref.WeakSet[type] = weakref.WeakSet()
 
 
 def traced(kernel: Kernel, scope: Scope, method: str, *arguments: Expr) -> Expr:
@@ -123,7 +150,7 @@ def traced(kernel: Kernel, scope: Scope, method: str, *arguments: Expr) -> Expr:
         return symbolic(kernel, scope, method, *arguments)
     except Exception as error:  # whatever the method does with a value that is no number yet
         announce_unfused(kernel, method, error)
-        return Expr("external", (), Unfused(kernel, method, arguments, learns(kernel)))
+        return Expr("external", (), Unfused(bare(kernel), method, arguments, learns(kernel)))
 
 
 def learns(kernel: Kernel) -> bool:
@@ -170,7 +197,20 @@ def coordinate_leaf(body: Expr, slot: Slot, degree: int) -> Expr:
 
 def diagonal(body: Expr, side: str) -> Expr:
     """A number for each row or column: an expression at the pair (point, same point)."""
-    return Expr(side, (), Diagonal(body))
+    body = substitute(body, _at_one_point)
+    return Expr(side, (), Diagonal(body)) if body.is_pair else body
+
+
+def _at_one_point(node: Expr) -> Expr | None:
+    """What a leaf is for a pair of a point with itself; None for what it is anyway."""
+    if isinstance(node.attr, Diagonal):
+        return node.attr.body
+    if node is IDENTITY:
+        return constant(1.0)
+    if node.op == "coordinate" and node.attr.degree == 1:
+        body = substitute(node.attr.body, {DIFFERENCE: constant(0.0), Z: X}.get)
+        return body if body is constant(0.0) else None
+    return constant(0.0) if node.op == "squared_distance" else None
 
 
 @dataclass(frozen=True)
@@ -206,6 +246,5 @@ class UnfusedCoordinate:
         values = []
         for x, z in columns:
             shape = np.broadcast_shapes(x.shape, z.shape)
-            value = self.kernel.coordinate(x, z)
-            values.append(one_for_each_pair(value, shape, f"{self}.coordinate"))
+            values.append(method_values(self.kernel.coordinate, (x, z), shape))
         return np.asarray(reference.elementary(values, self.kernel._degree())[-1])

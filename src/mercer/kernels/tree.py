@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
@@ -36,6 +35,7 @@ from mercer.kernels.parameters import (
     same,
     show,
 )
+from mercer.parallel import cached_property
 from mercer.program.pairs import Values
 
 __all__ = ["ParameterEntry", "Parameterised", "Tree", "kind", "named_children"]
@@ -46,6 +46,9 @@ _DEEPEST = 100
 
 # How far, relative to 1 + |bound|, theta may leave its bounds by rounding.
 _ROUNDING = 1e-12
+
+# Attributes of a kernel that are derived from it and hold it, or what holds it.
+_DERIVED = frozenset({"_tree", "_reader", "expression"})
 
 T = TypeVar("T", bound="Parameterised")
 
@@ -95,6 +98,8 @@ class Parameterised:
     _child_names: ClassVar[tuple[str, ...]] = ()
 
     _kind: ClassVar[str | None] = None
+    #: What to do in place of a parameter that has this name elsewhere.
+    _elsewhere: ClassVar[Mapping[str, str]] = MappingProxyType({})
     __signature__: ClassVar[inspect.Signature]
     _values: dict[str, Any] = cast(dict[str, Any], _Uninitialised())
 
@@ -341,7 +346,7 @@ class ParameterEntry:
     declaration: Declaration
     stored: Any  # the stored value, with its `Fixed` or `Bounded`
     value: Any  # the plain value
-    owner: Parameterised  # the node of the tree that declares the parameter
+    owner: type[Parameterised]  # the class that declares the parameter
     is_unresolved: bool  # whether the value is a heuristic that waits for data
 
     @cached_property
@@ -392,7 +397,7 @@ class ParameterEntry:
         value = value if value.ndim else float(value)
         if not np.array_equal(self.declaration.free(value), self.free):
             raise ParameterError(
-                f"{type(self.owner).__name__}: theta = {theta.tolist()} takes {self.path} out of "
+                f"{self.owner.__name__}: theta = {theta.tolist()} takes {self.path} out of "
                 "the range of float64; pass theta closer to 0."
             )
         return value
@@ -406,7 +411,7 @@ class ParameterEntry:
         )
         if np.any((theta < low - slack_low) | (theta > high + slack_high)):
             raise ParameterError(
-                f"{type(self.owner).__name__}: theta = {theta.tolist()} takes {self.path} out of "
+                f"{self.owner.__name__}: theta = {theta.tolist()} takes {self.path} out of "
                 f"its bounds {self.stored}; keep theta within theta_bounds."
             )
         return np.clip(theta, low, high)
@@ -414,7 +419,7 @@ class ParameterEntry:
     def chained(self, gradients: Mapping[str, npt.ArrayLike]) -> Array:
         """Return the gradient in theta, picked from gradients in the values by path."""
         assert isinstance(self.declaration, Continuous)
-        owner = type(self.owner).__name__
+        owner = self.owner.__name__
         if self.path not in gradients:
             raise ParameterError(
                 f"{owner}: the gradient in {self.path} is missing and the parameter is free; pass "
@@ -434,13 +439,14 @@ class Tree:
     """The parameters of an object and of the objects inside it, by path."""
 
     def __init__(self, root: Parameterised) -> None:
-        self._root = root
+        # Neither the tree nor its entries hold the root, which holds the tree.
+        self._owner = type(root).__name__
         self.entries: dict[str, ParameterEntry] = {}
         for name in root._own_names:
             declaration, stored = root._declarations[name], root._values[name]
             value = stored.value if isinstance(stored, Fixed | Bounded) else stored
             waits = isinstance(value, str) and isinstance(declaration, Continuous)
-            self.entries[name] = ParameterEntry(name, declaration, stored, value, root, waits)
+            self.entries[name] = ParameterEntry(name, declaration, stored, value, type(root), waits)
         #: The children under the level that paths show: "" where a child adds none.
         self.levels = _levels(root) if root._child_names else ()
         self.depth: int = 1
@@ -487,7 +493,7 @@ class Tree:
     def _unresolved_error(self) -> UnresolvedParameterError:
         path = self.unresolved[0]
         return UnresolvedParameterError(
-            f"{_owner(self._root)}: {path} = {self.entries[path].value!r} is not resolved into a "
+            f"{self._owner}: {path} = {self.entries[path].value!r} is not resolved into a "
             "number yet; call resolve(X), fit an estimator, or pass a number "
             f"(for example {path}=1.0)."
         )
@@ -506,7 +512,7 @@ def _levels(root: Parameterised) -> tuple[tuple[str, Parameterised], ...]:
             head = path.partition("__")[0]
             heads.add(head)
             if not level and head in taken:
-                level = _class_kind(type(entry.owner))
+                level = _class_kind(entry.owner)
         taken |= {level} if level else heads
         levels.append((level, child))
     return tuple(levels)
@@ -528,6 +534,18 @@ def with_values(node: T, **values: Any) -> T:
     """Return a copy with stored values replaced by anything, without validation."""
     new = object.__new__(type(node))
     object.__setattr__(new, "_values", {**node._values, **values})
+    return new
+
+
+def bare(node: T) -> T:
+    """Return a copy without what was derived from the object, for objects that it will hold.
+
+    An object that holds itself, by way of others, is freed late.
+    """
+    new = object.__new__(type(node))
+    vars(new).update(vars(node))
+    for name in _DERIVED:
+        vars(new).pop(name, None)
     return new
 
 
@@ -595,6 +613,11 @@ def _like(old: Fixed | Bounded, new: Any, subject: str) -> Fixed | Bounded:
     """Wrap a plain new value as the old one was: `Fixed` and `Bounded` are sticky."""
     if isinstance(old, Fixed):
         return Fixed(new)
+    if np.shape(new) != np.shape(old.value) and np.ndim(old.low) + np.ndim(old.high):
+        raise ParameterError(
+            f"{subject} = {show(new)} has shape {np.shape(new)} and the bounds that it was given "
+            f"have shape {np.shape(old.value)}; pass a value of that shape, or a Bounded value."
+        )
     try:
         return Bounded(new, old.low, old.high)
     except ParameterError:
@@ -726,8 +749,10 @@ def _listed(names: Iterable[str]) -> str:
 
 def _unknown(instance: Parameterised, name: str, known: Iterable[str]) -> ParameterError:
     known = list(known)
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return ParameterError(
-        f"{_owner(instance)}: {name} is not a parameter; {hint}the parameters are {_listed(known)}."
-    )
+    advice = [instance._elsewhere[name]] if name in instance._elsewhere else []
+    if not advice:
+        advice = [f"did you mean {n}?" for n in difflib.get_close_matches(name, known, n=1)]
+    if not advice or len(known) > 1:
+        verb = "parameter is" if len(known) == 1 else "parameters are"
+        advice.append(f"the {verb} {_listed(known)}.")
+    return ParameterError(f"{_owner(instance)}: {name} is not a parameter; {' '.join(advice)}")

@@ -17,10 +17,13 @@ from mercer.kernels.tracing import (
     announce_unfused,
     coordinate_leaf,
     learns,
+    method_values,
     symbolic,
     traced,
 )
+from mercer.kernels.tree import bare
 from mercer.kernels.views import Numbers, View
+from mercer.program import reference
 from mercer.program.expression import DIFFERENCE, Expr, Scale, Slot, X, Z
 from mercer.program.pairs import Array
 
@@ -257,18 +260,48 @@ class Coordinate(VectorKernel):
 
     def _degree(self) -> int:
         """Which reduction: 1 is the sum, 0 the product."""
-        return {"sum": 1, "product": 0}[self.reduction]
+        degrees = {"sum": 1, "product": 0}
+        if self.reduction not in degrees:
+            raise ParameterError(
+                f"{type(self).__name__}: reduction = {self.reduction!r} is not known; set the "
+                "class attribute to 'sum' or 'product'."
+            )
+        return degrees[self.reduction]
 
     def _trace(self, scope: Scope) -> Expr:
         try:
             body = symbolic(self, scope, "coordinate", X, Z)
         except Exception as error:
             announce_unfused(self, "coordinate", error)
-            reduced = Expr("external", (), UnfusedCoordinate(self, self._view(scope), learns(self)))
+            source = UnfusedCoordinate(bare(self), self._view(scope), learns(self))
+            reduced = Expr("external", (), source)
         else:
             _require_symmetric(self)
             reduced = coordinate_leaf(body, slot_of(self, scope), self._degree())
         return traced(self, scope, "profile", reduced)
+
+
+def plain_values(kernel: Kernel, x: Array, z: Array) -> Array | None:
+    """All pairs of rows by the kernel's own method, called with numbers and not traced.
+
+    None for a kernel that is not of one of the three forms.
+    """
+    trace = type(kernel)._trace
+    if trace is Stationary._trace:
+        apart = (x[:, None] - z) / kernel.length_scale  # type: ignore[attr-defined]
+        sizes = apart**2 if kernel._metric == "euclidean" else np.abs(apart)
+        argument = sizes.sum(axis=2)
+    elif trace is DotProduct._trace:
+        argument = x @ z.T
+    elif isinstance(kernel, Coordinate) and trace is Coordinate._trace:
+        columns = [(a[:, None], b[None, :]) for a, b in zip(x.T, z.T, strict=True)]
+        shape = (len(x), len(z))
+        values = [method_values(kernel.coordinate, pair, shape) for pair in columns]
+        argument = np.broadcast_to(reference.elementary(values, kernel._degree())[-1], shape)
+    else:
+        return None
+    with np.errstate(all="ignore"):
+        return method_values(kernel.profile, (argument,), argument.shape)  # type: ignore[attr-defined]
 
 
 def _require_symmetric(kernel: Coordinate) -> None:

@@ -8,7 +8,6 @@ special case: each leaf has its own view of the same points.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -36,6 +35,7 @@ from mercer.kernels.containers import (
     tabular,
 )
 from mercer.kernels.heuristics import Levels, Spread, Summary
+from mercer.program.expression import Interned, hash_of
 
 
 @dataclass(eq=False)
@@ -279,6 +279,11 @@ class Select:
         """Apply the step."""
         data = tabular(data, owner)
         chosen = self._positions(data, owner)
+        if not len(chosen):
+            raise DataError(
+                f"{owner}: .on{self.columns} selects none of the {data.shape[1]} columns; select "
+                "at least one."
+            )
         return select_columns(data, chosen) if isinstance(data, nw.DataFrame) else data[:, chosen]
 
     def _positions(self, data: Any, owner: str) -> Array:
@@ -306,6 +311,9 @@ class Warp:
     """Replace the data by a function of them."""
 
     function: Callable[[Any], Any]
+
+    def __hash__(self) -> int:
+        return hash((Warp, hash_of(self.function)))
 
     def __call__(self, data: Any, owner: str) -> Any:
         """Apply the step."""
@@ -384,31 +392,31 @@ class UnitRows:
             raise DataTypeError(
                 f"{owner} needs dense columns, got a sparse matrix; call X.toarray() first."
             )
-        return values * self._inverse_length(values)
+        return self._scaled(values)[0]
 
     def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
         """What to call the columns after this step."""
         return before
 
     @staticmethod
-    def _inverse_length(values: Array) -> Array:
+    def _scaled(values: Array) -> tuple[Array, Array]:
+        """The rows divided by their lengths, and the lengths (1 for a row of zeros)."""
         # Dividing by the largest entry first keeps huge and tiny rows representable.
         largest = np.abs(values).max(axis=1, keepdims=True)
         # A row with NaN or infinity goes on as it is, so that the reader finds it in its place.
-        finite = np.isfinite(largest)
-        scaled = np.where(finite, values, 1.0) / np.where(finite & (largest > 0), largest, 1.0)
-        length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True)) * largest
-        inverse = np.where(length > 0, 1.0 / np.where(length > 0, length, 1.0), 0.0)
-        return np.where(finite, inverse, 1.0)
+        largest = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
+        scaled = values / largest
+        length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
+        length = np.where(np.isfinite(length) & (length > 0), length, 1.0)
+        return scaled / length, largest * length
 
     def pull_back(self, data: Any, cotangent: Array) -> Array:
         """Carry a gradient back through this step."""
         values, _ = numeric_matrix(data, "the angle between rows")
-        inverse = self._inverse_length(values)
-        unit = values * inverse
-        return np.asarray(
-            (cotangent - unit * (unit * cotangent).sum(axis=1, keepdims=True)) * inverse
-        )
+        unit, length = self._scaled(values)
+        across = cotangent - unit * (unit * cotangent).sum(axis=1, keepdims=True)
+        # A row of zeros has no direction.
+        return np.asarray(np.where(unit.any(axis=1, keepdims=True), across / length, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -458,22 +466,19 @@ class View:
 
     def then(self, step: Any) -> View:
         """The view with one more step."""
-        return _interned((*self.steps, step), self.reader)
+        return self.read_by(self.reader, step)
 
-    def read_by(self, reader: Any) -> View:
-        """The view of these steps with another reader."""
-        return _views.get((self.steps, reader)) or _interned(self.steps, reader)
+    def read_by(self, reader: Any, *more: Any) -> View:
+        """The view of these steps, and perhaps one more, with another reader."""
+        steps = (*self.steps, *more)
+        key = hash((steps, reader))
+        for view in _views.alike(key):
+            if view.steps == steps and view.reader == reader:
+                return view
+        return _views.add(key, View(steps, reader))
 
 
-_views: weakref.WeakValueDictionary[tuple[Any, ...], View] = weakref.WeakValueDictionary()
-
-
-def _interned(steps: tuple[Any, ...], reader: Any) -> View:
-    view = _views.get((steps, reader))
-    if view is None:
-        view = _views[steps, reader] = View(steps, reader)
-    return view
-
+_views: Interned[View] = Interned()
 
 #: All of the data, as they came.
-EVERYTHING = _interned((), Numbers())
+EVERYTHING = View((), Numbers()).read_by(Numbers())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,18 @@ from mercer.kernels.points import Points
 from mercer.kernels.tracing import diagonal
 from mercer.kernels.views import Columns, Numbers, Select, Standardise, View, Warp
 from mercer.maps import composition
-from mercer.program.expression import Expr, PointFunction, parameter
+from mercer.maps.forecast import forecast
+from mercer.program.expression import (
+    DIFFERENCE,
+    Expr,
+    PointFunction,
+    X,
+    Z,
+    cached_on_root,
+    constant,
+    parameter,
+    substitute,
+)
 from mercer.program.operations import apply, inverse
 from mercer.program.pairs import Array
 
@@ -208,15 +220,50 @@ class Normalized(_Wrapper):
         return f"{self._operand()}.normalized()"
 
     def _trace(self, scope: Scope) -> Expr:
-        inner = self._inner(scope)
-        factor = inverse(apply("sqrt", apply("maximum", inner, 0.0)))
-        return inner * diagonal(factor, "row") * diagonal(factor, "column")
+        return _cosine(self._inner(scope))
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         inner = self._inner_features(scope, points)
         length = _lengths(inner)
         factor = np.where(length > 0, 1.0 / np.where(length > 0, length, 1.0), 0.0)
         return times(inner, factor)
+
+
+def _cosine(inner: Expr) -> Expr:
+    """k(x, z) / sqrt(k(x, x) k(z, z)), where the factors that may overflow have their own."""
+    cosine, rest = _split(inner)
+    size = inverse(apply("sqrt", apply("maximum", rest, 0.0)))
+    return cosine * rest * diagonal(size, "row") * diagonal(size, "column")
+
+
+@cached_on_root
+def _split(inner: Expr) -> tuple[Expr, Expr]:
+    """The cosine of the factors that may overflow, and the product of the others as it is.
+
+    For exp(u) it is exp(u - (u_xx + u_zz) / 2); for a product over columns, that of the columns.
+    """
+    one = constant(1.0)
+    if inner.op == "exp" and inner.is_pair:
+        (u,) = inner.args
+        return apply("exp", u - 0.5 * (diagonal(u, "row") + diagonal(u, "column"))), one
+    if inner.op == "coordinate" and inner.attr.degree == 0:
+        leaf = replace(inner.attr, body=_column_cosine(inner.attr.body))
+        return Expr("coordinate", (), leaf), one
+    if inner.op == "multiply":
+        (a, b), (c, d) = (_split(argument) for argument in inner.args)
+        if b is not inner.args[0] or d is not inner.args[1]:
+            return a * c, b * d
+    return one, inner
+
+
+def _column_cosine(body: Expr) -> Expr:
+    """The cosine of a function of two numbers."""
+    sizes = []
+    for one in (X, Z):
+        at_one = {X: one, Z: one, DIFFERENCE: constant(0.0)}
+        square = apply("maximum", substitute(body, at_one.get), 0.0)
+        sizes.append(inverse(apply("sqrt", square)))
+    return body * sizes[0] * sizes[1]
 
 
 class OnColumns(_Wrapper):
@@ -360,14 +407,19 @@ def products(parts: Sequence[Columns]) -> Columns:
 
 def times(columns: Columns, factor: float | Array) -> Columns:
     """Features times a number, or one number for each row."""
-    if isinstance(columns.values, np.ndarray):
-        return Columns(columns.values * factor, names=columns.names)
-    return Columns(sp.csr_array(columns.values * factor), names=columns.names)
+    values = columns.values
+    if not isinstance(values, np.ndarray):
+        return Columns(sp.csr_array(values * factor), names=columns.names)
+    rows, width = values.shape
+    forecast("feature_map", rows, width, values.itemsize)
+    return Columns(values * factor, names=columns.names)
 
 
 def _lengths(columns: Columns) -> Array:
     """The Euclidean length of each row, as a column."""
     values = columns.values
-    squares = values**2 if isinstance(values, np.ndarray) else values.power(2)
-    sums = np.asarray(squares.sum(axis=1), dtype=float)
+    if isinstance(values, np.ndarray):
+        sums = np.einsum("ij,ij->i", values, values, dtype=float)
+    else:
+        sums = np.asarray(values.power(2).sum(axis=1), dtype=float)
     return np.asarray(np.sqrt(sums)).reshape(-1, 1)

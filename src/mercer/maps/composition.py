@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer import memory
 from mercer.exceptions import DataError
-from mercer.maps.forecast import REMEDY, count, forecast
+from mercer.maps.forecast import count, forecast, require
 
 __all__ = ["concatenate", "concatenate_names", "tensor_product", "tensor_product_names"]
 
@@ -50,6 +49,8 @@ def concatenate(*maps: Features) -> Features:
     parts = _same_rows("concatenate", maps)
     if any(sparse.issparse(part) for part in parts):
         return sparse.csr_array(sparse.hstack(parts, format="csr"))
+    width = sum(part.shape[1] for part in parts)
+    forecast("concatenate", len(parts[0]), width, np.result_type(*parts).itemsize)
     return np.concatenate(parts, axis=1)
 
 
@@ -147,10 +148,10 @@ def _sparse_tensor_product(factors: Sequence[Features], width: int) -> Features:
         )
     lengths = reduce(operator.mul, (np.diff(factor.indptr).astype(float) for factor in factors))
     entry = np.result_type(*(factor.dtype for factor in factors)).itemsize + 8
-    memory.require(
+    require(
         int(lengths.sum()) * entry,
+        float(lengths.mean()),
         f"tensor_product: a sparse feature matrix of {lengths.sum():.0f} entries",
-        REMEDY,
     )
     return reduce(_sparse_product, factors)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_outlier_detector, is_regressor
 
 from mercer.exceptions import DataError, ParameterError
+from mercer.parallel import cached_property
 from mercer.plot.canvas import COLOURS, Array, Numbers
 
 OWNER = "BoundaryDisplay"

@@ -321,7 +321,7 @@ def _companion(request: Request) -> tuple[Slot, tuple[Expr, ...]]:
     inputs = (adjoint.inputs,) if request.wants_inputs else ()
     return request.slot, (
         request.coordinate.body,
-        adjoint.scales,
+        adjoint.columns,
         *adjoint.scalars.values(),
         *inputs,
     )
@@ -335,10 +335,10 @@ def _output(request: Request, register: int, lowered: Lowered) -> tuple[Any, ...
     if not isinstance(request, CoordinateRequest):
         return request.kind, register, slot
     subprogram = lowered.tables.bodies[_companion(request)[1]]
-    value, scales, *rest = lowered.tables.results[subprogram]
+    value, columns, *rest = lowered.tables.results[subprogram]
     inputs = rest.pop() if request.wants_inputs else -1
     degree = request.coordinate.degree
-    return request.kind, register, slot, subprogram, degree, value, inputs, scales, rest
+    return request.kind, register, slot, subprogram, degree, value, inputs, columns, rest
 
 
 _ROWWISE = frozenset({"row_sums", "dot_inputs", "distance_inputs"})
@@ -366,10 +366,10 @@ def _accumulate(
         elif request.kind == "column_sums":
             total[i][cols] += result
         elif isinstance(request, CoordinateRequest):
-            inputs, scales, scalars = result
+            inputs, columns, scalars = result
             if inputs is not None:
                 total[i][0][rows] += inputs
-            total[i] = (total[i][0], total[i][1] + scales, total[i][2] + scalars)
+            total[i] = (total[i][0], total[i][1] + columns, total[i][2] + scalars)
         else:
             total[i] = total[i] + result
     return total

@@ -9,11 +9,12 @@ root.
 
 from __future__ import annotations
 
+import operator
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -21,8 +22,46 @@ from mercer.exceptions import MercerError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
-_interned: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
+
+class Interned(Generic[T]):
+    """One object for each structure, freed when nobody else holds it.
+
+    A dictionary with the structure as its key would keep alive what the structure holds, and with
+    it the object, if that is held in turn. This table holds hashes and weak references.
+    """
+
+    def __init__(self) -> None:
+        self._objects: dict[int, tuple[weakref.ref[Any], ...]] = {}
+
+    def alike(self, key: int) -> Iterator[T]:
+        """Yield the objects whose structure has this hash."""
+        for reference in self._objects.get(key, ()):
+            known = reference()
+            if known is not None:
+                yield known
+
+    def add(self, key: int, made: T) -> T:
+        """Keep a new object under the hash of its structure, and return it."""
+        reference = weakref.ref(made, lambda dead: self._forget(key, dead))
+        self._objects[key] = (*self._objects.get(key, ()), reference)
+        return made
+
+    def _forget(self, key: int, dead: weakref.ref[Any]) -> None:
+        left = tuple(r for r in self._objects.get(key, ()) if r is not dead)
+        if left:
+            self._objects[key] = left
+        else:
+            self._objects.pop(key, None)
+
+
+def hash_of(value: object) -> int:
+    """Return the hash of a value, or of its type if values of that type have none."""
+    return hash(type(value)) if type(value).__hash__ is None else hash(value)
+
+
+_interned: Interned[Expr] = Interned()
 
 
 class TraceError(MercerError, TypeError):
@@ -50,18 +89,22 @@ class Slot:
 
     With ``on_circle``, a scalar s, each column x is mapped to a circle of diameter 1, as the two
     columns cos(2 s x) / 2 and sin(2 s x) / 2: squared distances become sin^2(s (x - z)).
+    ``weights``, scalars >= 0, multiply the squared distances of the columns.
     """
 
     view: Hashable
     scale: Scale | None = None
     centred: bool = False
     on_circle: Expr | None = None
+    weights: tuple[Expr, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Slots are keys of every cache on the way to the engine: hash them once.
         object.__setattr__(
-            self, "_hash", hash((self.view, self.scale, self.centred, self.on_circle))
+            self,
+            "_hash",
+            hash((self.view, self.scale, self.centred, self.on_circle, self.weights)),
         )
 
     def __hash__(self) -> int:
@@ -95,6 +138,9 @@ class PointFunction:
     view: Hashable
     function: Callable[[Any], Any]
 
+    def __hash__(self) -> int:
+        return hash((self.view, hash_of(self.function)))
+
 
 class Expr:
     """One node: an operation, its arguments and, for leaves, what they refer to.
@@ -116,14 +162,16 @@ class Expr:
 
     def __new__(cls, op: str, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
         """Return the one node of this structure."""
-        key = (op, args, attr)
-        node = _interned.get(key)
-        if node is None:
-            node = object.__new__(cls)
-            node.op, node.args, node.attr, node.cache = op, args, attr, {}
-            node.is_pair = any(a.is_pair for a in args) or (op not in _SCALARS and not args)
-            _interned[key] = node
-        return node
+        key = hash((op, args, attr))
+        for known in _interned.alike(key):
+            # Expressions compare as values, so their identity is asked for.
+            same = known.op == op and list(map(id, known.args)) == list(map(id, args))
+            if same and (known.attr is attr or known.attr == attr):
+                return known
+        node = object.__new__(cls)
+        node.op, node.args, node.attr, node.cache = op, args, attr, {}
+        node.is_pair = any(a.is_pair for a in args) or (op not in _SCALARS and not args)
+        return _interned.add(key, node)
 
     def __copy__(self) -> Expr:
         return self
@@ -207,6 +255,11 @@ class Expr:
 
     __ror__ = __or__
 
+    def __xor__(self, other: Any) -> Expr:
+        return _apply("bitwise_xor", self, other)
+
+    __rxor__ = __xor__
+
     def __invert__(self) -> Expr:
         return _apply("invert", self)
 
@@ -280,6 +333,11 @@ def parameter(path: str, *index: int) -> Expr:
     return Expr("param", (), (path, index))
 
 
+def column_weights(weights: Sequence[Expr]) -> Expr:
+    """Return the leaf, inside a coordinate function, of a scalar for each column."""
+    return Expr("weight", (), tuple(weights))
+
+
 def as_expression(value: Any) -> Expr:
     """Turn a number into a constant; refuse what is neither number nor expression."""
     if isinstance(value, Expr):
@@ -293,22 +351,29 @@ def as_expression(value: Any) -> Expr:
     raise TraceError(f"a {type(value).__name__} cannot be part of a traced expression.")
 
 
+#: What a cache holds in the place of the expression that it belongs to.
+_THE_HOLDER = object()
+
+
 def cached_on_root(function: Callable[P, R]) -> Callable[P, R]:
     """Cache results on the expression they are derived from (the first argument, or its first).
 
-    A separate cache would keep kernels, and the matrices and functions they hold, alive.
+    A separate cache would keep kernels, and the matrices and functions they hold, alive. So would a
+    cycle, until it is found: the cache of an expression does not hold the expression itself.
     """
 
     @wraps(function)
     def remembered(*args: P.args, **kwargs: P.kwargs) -> R:
-        root: Any = args[0]
-        holder: Expr | None = root if isinstance(root, Expr) else next(iter(root), None)
+        root, *rest = cast(tuple[Any, ...], args)
+        holder, *others = (root,) if isinstance(root, Expr) else root or (None,)
         if holder is None:
             return function(*args, **kwargs)
-        key = (function, args)
+        key = (function, *others, *rest)
         if key not in holder.cache:
-            holder.cache[key] = function(*args, **kwargs)
-        return cast(R, holder.cache[key])
+            result = function(*args, **kwargs)
+            holder.cache[key] = _THE_HOLDER if result is holder else result
+        cached = holder.cache[key]
+        return cast(R, holder if cached is _THE_HOLDER else cached)
 
     return remembered
 
@@ -341,7 +406,9 @@ def substitute(root: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
     for node in walk((root,)):
         new = replace(node)
         if new is None:
-            new = rebuild(node, tuple(done[a] for a in node.args)) if node.args else node
+            args = tuple([done[a] for a in node.args])
+            changed = any(map(operator.is_not, args, node.args))
+            new = rebuild(node, args) if changed else node
         done[node] = new
     return done[root]
 

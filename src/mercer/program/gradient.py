@@ -109,7 +109,7 @@ def _refuse_sparse_columns(requests: list[Request], pairs: Pairs) -> None:
 def _parameter_requests(leaf: Expr, tile: Expr) -> list[Request]:
     if leaf.op == "coordinate":
         adjoint = reverse_coordinate(leaf.attr.body)
-        if leaf.attr.slot.scale is None and not adjoint.scalars:
+        if leaf.attr.slot.scale is None and not adjoint.scalars and not adjoint.weights:
             return []
         return [CoordinateRequest("coordinate_adjoint", tile, leaf.attr.slot, leaf.attr, adjoint)]
     if leaf.op in ("dot", "sparse_dot", "squared_distance"):
@@ -141,9 +141,11 @@ def _add_leaf(
     gradients: Gradients, leaf: Expr, request: Request, result: Any, pairs: Pairs
 ) -> None:
     if isinstance(request, CoordinateRequest):
-        _, scales, scalars = result
-        if request.coordinate.slot.scale is not None:
-            _add_scale(gradients, request.coordinate.slot, scales, pairs)
+        _, columns, scalars = result
+        if request.adjoint.weights:
+            _add_scalars(gradients, dict(zip(request.adjoint.weights, columns, strict=True)), pairs)
+        elif request.coordinate.slot.scale is not None:
+            _add_scale(gradients, request.coordinate.slot, columns, pairs)
         _add_scalars(gradients, dict(zip(request.adjoint.scalars, scalars, strict=True)), pairs)
     elif leaf.op in ("row", "column"):
         own = pairs.diagonal_of_rows() if leaf.op == "row" else pairs.diagonal_of_columns()

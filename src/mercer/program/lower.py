@@ -34,6 +34,9 @@ _NAMES = {
     "sqrt": "sqrt",
     "sin": "sin",
     "cos": "cos",
+    "expm1": "expm1",
+    "sinh": "sinh",
+    "cosh": "cosh",
     "tanh": "tanh",
     "arctan2": "arctan2",
     "absolute": "abs",
@@ -73,12 +76,20 @@ class Tables:
     bodies: dict[tuple[Expr, ...], int] = field(default_factory=dict)
     subprograms: list[tuple[np.ndarray[Any, Any], int, int]] = field(default_factory=list)
     results: list[list[int]] = field(default_factory=list)
-    scalars: dict[Expr, int] = field(default_factory=dict)
+    scalars: list[Expr] = field(default_factory=list)
+    places: dict[tuple[Expr, ...], int] = field(default_factory=dict)
 
     def index(self, kind: str, key: Any) -> int:
         """The number of a key, given on first use."""
         table: dict[Any, int] = getattr(self, kind)
         return table.setdefault(key, len(table))
+
+    def scalar(self, *expressions: Expr) -> int:
+        """The number of a scalar, or of the first of several that follow each other."""
+        if expressions not in self.places:
+            self.places[expressions] = len(self.scalars)
+            self.scalars += expressions
+        return self.places[expressions]
 
     def subprogram(self, outputs: tuple[Expr, ...]) -> int:
         """Lower a coordinate function once; return its number."""
@@ -152,7 +163,10 @@ def _assemble(
         else:
             place[node] = count
             count += 1
-        scalars = [tables.index("scalars", s) for s in step.scalars]
+        if step.name == "weight":
+            scalars = [tables.scalar(*step.scalars)]
+        else:
+            scalars = [tables.scalar(s) for s in step.scalars]
         abc = [*sources, *step.indices, 0, 0, 0][:3]
         code[t] = [_core.OPCODES[step.name], place[node], *abc, *[*scalars, 0, 0][:2]]
     return code, max(count, 1), [place[o] for o in outputs]
@@ -260,7 +274,10 @@ def _select_bound(node: Expr, tables: Tables) -> Step:
 
 
 def _select_power(node: Expr, tables: Tables) -> Step:
-    return Step("power", (_pair(node.args[0]),), (node.args[1],))
+    base, exponent = node.args
+    if exponent.is_pair:
+        return Step("pow", (_pair(base), exponent))
+    return Step("power", (_pair(base),), (exponent,))
 
 
 def _select_coordinate(node: Expr, tables: Tables) -> Step:
@@ -296,6 +313,7 @@ _SELECT: dict[str, Callable[[Expr, Tables], Step]] = {
     "coordinate": _select_coordinate,
     "lookup": _select_lookup,
     "lookup_slope": _select_lookup,
+    "weight": lambda node, tables: Step("weight", scalars=node.attr),
     "fill": lambda node, tables: Step("fill", scalars=(node.args[0],)),
     "dot": _indexed("dot", "slots"),
     "sparse_dot": _indexed("sparse_dot", "slots"),

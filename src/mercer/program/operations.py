@@ -44,6 +44,9 @@ TABLE: dict[str, Operation] = {
     "multiply": Operation(np.multiply, (lambda g, a, y: g * a[1], lambda g, a, y: g * a[0])),
     "divide": Operation(np.divide, (lambda g, a, y: g / a[1], lambda g, a, y: -g * y / a[1])),
     "exp": Operation(np.exp, (lambda g, a, y: g * y,)),
+    "expm1": Operation(np.expm1, (lambda g, a, y: g * (y + 1.0),)),
+    "sinh": Operation(np.sinh, (lambda g, a, y: g * apply("cosh", a[0]),)),
+    "cosh": Operation(np.cosh, (lambda g, a, y: g * apply("sinh", a[0]),)),
     "log": Operation(np.log, (lambda g, a, y: g / a[0],)),
     "log1p": Operation(np.log1p, (lambda g, a, y: g / (1.0 + a[0]),)),
     "sqrt": Operation(_sqrt, (lambda g, a, y: 0.5 * g * inverse(y),)),
@@ -74,11 +77,10 @@ TABLE: dict[str, Operation] = {
             lambda g, a, y: apply("where", apply("less", a[0], a[1]), g, 0.0),
         ),
     ),
-    # a ** p for a >= 0 and p free of the pair.
     "power": Operation(
         np.power,
         (
-            lambda g, a, y: g * a[1] * y * inverse(a[0]),
+            lambda g, a, y: g * apply("where", a[0], a[1] * y * inverse(a[0]), a[1] == 1.0),
             lambda g, a, y: g * apply("where", a[0], y * apply("log", a[0]), 0.0),
         ),
     ),
@@ -147,8 +149,8 @@ def _power(a: Expr, p: Expr) -> Expr:
         return _integer_power(a, int(p.attr))
     if p.op == "const" and p.attr == 0.5:
         return _make("sqrt", a)
-    if p.is_pair:
-        return _make("exp", p * _make("log", a))
+    if a.op == "const" and a.attr > 0:
+        return _make("exp", p * math.log(a.attr))
     return _make("power", a, p)
 
 
@@ -165,6 +167,69 @@ def _integer_power(a: Expr, n: int) -> Expr:
     return result
 
 
+def _hypot(a: Expr, b: Expr) -> Expr:
+    """The square root of a sum of squares, which do not leave the range before it does."""
+    a, b = apply("absolute", a), apply("absolute", b)
+    large, small = apply("maximum", a, b), apply("minimum", a, b)
+    ratio = apply("where", large, small / large, 0.0)
+    return large * apply("sqrt", 1.0 + ratio * ratio)
+
+
+def _without_nan(bound: str) -> Callable[[Expr, Expr], Expr]:
+    """The larger or smaller of two numbers, or the one that is not NaN."""
+
+    def chosen(a: Expr, b: Expr) -> Expr:
+        both = apply("where", b == b, apply(bound, a, b), a)
+        return apply("where", a == a, both, b)
+
+    return chosen
+
+
+# Comparisons are 1 or 0. In NumPy they are booleans, whose sum is "or". Numbers have a truth value,
+# and no bits to be combined.
+
+
+def _is_boolean(a: Expr) -> bool:
+    if a.op == "const":
+        return a.attr in (0.0, 1.0)
+    if a.op == "add":  # 1 - comparison
+        first, second = a.args
+        if first.op == "multiply" and _is(first.args[1], -1.0):
+            return _is(second, 1.0) and _is_boolean(first.args[0])
+    parts = {"multiply": a.args, "maximum": a.args, "minimum": a.args, "where": a.args[1:]}
+    return a.op in ("less", "equal") or (a.op in parts and all(map(_is_boolean, parts[a.op])))
+
+
+def _truth(a: Expr) -> Expr:
+    """1 for a number that is not 0."""
+    return a if _is_boolean(a) else 1.0 - _make("equal", a, constant(0.0))
+
+
+def _logical(operation: str) -> Callable[[Expr, Expr], Expr]:
+    return lambda a, b: _make(operation, _truth(a), _truth(b))
+
+
+def _bitwise(operation: str) -> Callable[..., Expr]:
+    """An operation of truth values; numbers with a point have no bits."""
+
+    def of_booleans(*args: Expr) -> Expr:
+        if not all(map(_is_boolean, args)):
+            raise TraceError("the operators & | ^ ~ combine comparisons, and no other numbers.")
+        return apply(operation, *args)
+
+    return of_booleans
+
+
+def plus(a: Expr, b: Expr) -> Expr:
+    """The sum of two numbers, also of comparisons that stand for numbers."""
+    return _make("add", a, b)
+
+
+def _add(a: Expr, b: Expr) -> Expr:
+    both = a.is_pair and b.is_pair and _is_boolean(a) and _is_boolean(b)
+    return _make("maximum" if both else "add", a, b)
+
+
 def _arccos(c: Expr) -> Expr:
     return apply("arctan2", apply("sqrt", (1.0 - c) * (1.0 + c)), c)
 
@@ -178,31 +243,31 @@ _DERIVED: dict[str, Callable[..., Expr]] = {
     "square": lambda a: a * a,
     "reciprocal": lambda a: 1.0 / a,
     "exp2": lambda a: apply("exp", a * math.log(2.0)),
-    "expm1": lambda a: apply("exp", a) - 1.0,
     "log2": lambda a: apply("log", a) / math.log(2.0),
     "log10": lambda a: apply("log", a) / math.log(10.0),
     "tan": lambda a: apply("sin", a) / apply("cos", a),
-    "sinh": lambda a: 0.5 * (apply("exp", a) - apply("exp", -a)),
-    "cosh": lambda a: 0.5 * (apply("exp", a) + apply("exp", -a)),
     "arctan": lambda a: apply("arctan2", a, constant(1.0)),
     "arccos": _arccos,
     "arcsin": lambda s: apply("arctan2", s, apply("sqrt", (1.0 - s) * (1.0 + s))),
-    "hypot": lambda a, b: apply("sqrt", a * a + b * b),
+    "hypot": _hypot,
     "fabs": lambda a: apply("absolute", a),
     "abs": lambda a: apply("absolute", a),
-    "fmin": lambda a, b: apply("minimum", a, b),
-    "fmax": lambda a, b: apply("maximum", a, b),
+    "fmin": _without_nan("minimum"),
+    "fmax": _without_nan("maximum"),
     "clip": lambda a, low, high: apply("minimum", apply("maximum", a, low), high),
     "greater": lambda a, b: _make("less", b, a),
-    "less_equal": lambda a, b: 1.0 - _make("less", b, a),
-    "greater_equal": lambda a, b: 1.0 - _make("less", a, b),
+    "less_equal": lambda a, b: _make("maximum", _make("less", a, b), _make("equal", a, b)),
+    "greater_equal": lambda a, b: _make("maximum", _make("less", b, a), _make("equal", a, b)),
     "not_equal": lambda a, b: 1.0 - _make("equal", a, b),
-    "logical_and": lambda a, b: a * b,
-    "bitwise_and": lambda a, b: a * b,
-    "logical_or": lambda a, b: apply("maximum", a, b),
-    "bitwise_or": lambda a, b: apply("maximum", a, b),
-    "logical_not": lambda a: 1.0 - a,
-    "invert": lambda a: 1.0 - a,
+    "add": _add,
+    "logical_and": _logical("multiply"),
+    "logical_or": _logical("maximum"),
+    "logical_xor": lambda a, b: 1.0 - _make("equal", _truth(a), _truth(b)),
+    "logical_not": lambda a: 1.0 - _truth(a),
+    "bitwise_and": _bitwise("logical_and"),
+    "bitwise_or": _bitwise("logical_or"),
+    "bitwise_xor": _bitwise("logical_xor"),
+    "invert": _bitwise("logical_not"),
 }
 
 

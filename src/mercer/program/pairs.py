@@ -7,7 +7,7 @@ rows are the same row. `bind` puts together what the engine reads of them for a 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -154,22 +154,27 @@ class Pairs:
         assert slot.on_circle is not None
         (frequency,) = self.values.scalars((slot.on_circle,))
         angles = 2.0 * frequency * (matrix - self.cols.centre(slot.view))
-        return np.concatenate([np.cos(angles), np.sin(angles)], axis=1) / 2.0
+        radius = 0.5 * np.sqrt(self.values.scalars(slot.weights)) if slot.weights else 0.5
+        return np.concatenate([np.cos(angles) * radius, np.sin(angles) * radius], axis=1)
 
     def is_sparse(self, slot: Slot) -> bool:
         """Whether the columns of a slot are stored as a sparse matrix."""
         return not isinstance(self.cols.matrix(slot.view), np.ndarray)
 
-    def vector(self, source: Any, points: Any) -> Array:
-        """The numbers of a vector leaf at the given points."""
-        if isinstance(source, Diagonal):
-            from mercer.program.reference import evaluate
+    def vectors(self, sources: Sequence[Any], points: Any) -> list[Array]:
+        """The numbers of vector leaves at the given points."""
+        from mercer.program.reference import evaluate_all
 
-            pairs = Pairs(points, points, self.values, same=True, aligned=True)
-            return np.broadcast_to(evaluate(source.body, pairs), (len(points),))
-        assert isinstance(source, PointFunction)
-        values: Array = points.function_values(source.view, source.function)
-        return values
+        # Diagonals of nested kernels have much in common.
+        bodies = {s: s.body for s in sources if isinstance(s, Diagonal)}
+        pairs = Pairs(points, points, self.values, same=True, aligned=True)
+        diagonals = dict(zip(bodies, evaluate_all(tuple(bodies.values()), pairs), strict=True))
+        return [
+            points.function_values(source.view, source.function)
+            if isinstance(source, PointFunction)
+            else diagonals[source]
+            for source in sources
+        ]
 
 
 def evaluate_scalars(roots: tuple[Expr, ...], values: Mapping[str, Any]) -> list[float]:
@@ -235,7 +240,8 @@ def marks(
     points: Any, lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any]
 ) -> tuple[list[Array], Array | None]:
     """What the engine reads of each point beside its columns: numbers, and which row it is."""
-    vectors = [np.ascontiguousarray(pairs.vector(v, points), dtype) for v in lowered.vectors]
+    vectors = pairs.vectors(lowered.vectors, points) if lowered.vectors else []
+    vectors = [np.ascontiguousarray(vector, dtype) for vector in vectors]
     return vectors, points.ids if pairs.same and lowered.compares_rows else None
 
 

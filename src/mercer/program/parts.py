@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer.parallel import thread_count
+from mercer.parallel import cached_property, thread_count
 from mercer.program.expression import Expr
 from mercer.program.lower import lower
 from mercer.program.pairs import Array, Pairs, bind, marks, packing, right_hand_sides

@@ -27,9 +27,15 @@ def evaluate_all(roots: tuple[Expr, ...], pairs: Pairs, seed: Any = None) -> lis
     """Evaluate several expressions, sharing what they have in common."""
     shape = (pairs.shape[0],) if pairs.aligned else pairs.shape
     known: dict[Expr, Any] = {}
+    nodes = walk(roots)
     with np.errstate(all="ignore"):
-        for node in walk(roots):
-            known[node] = _value(node, known, pairs, seed)
+        for side, points in (("row", pairs.rows), ("column", pairs.cols)):
+            leaves = [node for node in nodes if node.op == side]
+            vectors = pairs.vectors([leaf.attr for leaf in leaves], points) if leaves else []
+            known.update(zip(leaves, (_spread(v, side, pairs) for v in vectors), strict=True))
+        for node in nodes:
+            if node not in known:
+                known[node] = _value(node, known, pairs, seed)
     return [np.broadcast_to(known[root], shape) for root in roots]
 
 
@@ -115,17 +121,21 @@ def _squared_distance(node: Expr, pairs: Pairs) -> Any:
 
 def _coordinate(node: Expr, pairs: Pairs) -> Any:
     leaf: Coordinate = node.attr
-    states = elementary(
-        [_body(leaf.body, a, b, pairs) for a, b in _columns(leaf.slot, pairs)], leaf.degree
-    )
-    return states[-1]
+    return elementary(_column_values(leaf, pairs), leaf.degree)[-1]
 
 
-def _body(body: Expr, x: Array, z: Array, pairs: Pairs, seed: Any = None) -> Any:
+def _column_values(leaf: Coordinate, pairs: Pairs) -> list[Any]:
+    columns = enumerate(_columns(leaf.slot, pairs))
+    return [_body(leaf.body, k, a, b, pairs) for k, (a, b) in columns]
+
+
+def _body(body: Expr, column: int, x: Array, z: Array, pairs: Pairs, seed: Any = None) -> Any:
     known: dict[Expr, Any] = {}
     for node in walk((body,)):
         if node.op in ("x", "z", "difference"):
             known[node] = {"x": x, "z": z, "difference": x - z}[node.op]
+        elif node.op == "weight":
+            known[node] = pairs.values.scalars(node.attr)[column]
         else:
             known[node] = _value(node, known, pairs, seed)
     return known[body]
@@ -145,12 +155,11 @@ def elementary(values: list[Any], degree: int) -> list[Any]:
     return states
 
 
-def _vector(node: Expr, pairs: Pairs) -> Array:
-    points = pairs.rows if node.op == "row" else pairs.cols
-    vector = pairs.vector(node.attr, points)
+def _spread(vector: Array, side: str, pairs: Pairs) -> Array:
+    """A number for each row or column in a shape that broadcasts to the pairs."""
     if pairs.aligned:
         return vector
-    return vector[:, None] if node.op == "row" else vector[None, :]
+    return vector[:, None] if side == "row" else vector[None, :]
 
 
 def _identity(node: Expr, pairs: Pairs) -> Any:
@@ -173,8 +182,6 @@ _LEAVES: dict[str, Any] = {
     "sparse_dot": _dot,
     "squared_distance": _squared_distance,
     "coordinate": _coordinate,
-    "row": _vector,
-    "column": _vector,
     "identity": _identity,
     "external": _external,
 }
@@ -216,18 +223,18 @@ def _distance_scales(request: Request, tile: Array, pairs: Pairs) -> Array:
 def _coordinate_adjoint(request: Request, tile: Array, pairs: Pairs) -> tuple[Array, Array, Array]:
     assert isinstance(request, CoordinateRequest)
     leaf, adjoint = request.coordinate, request.adjoint
-    columns = _columns(leaf.slot, pairs)
-    values = [_body(leaf.body, a, b, pairs) for a, b in columns]
-    inputs, scales, scalars = [], [], np.zeros(len(adjoint.scalars))
-    for k, (a, b) in enumerate(columns):
+    values = _column_values(leaf, pairs)
+    inputs, columns, scalars = [], [], np.zeros(len(adjoint.scalars))
+    for k, (a, b) in enumerate(_columns(leaf.slot, pairs)):
         others = values[:k] + values[k + 1 :]
         seed = tile * elementary(others, max(leaf.degree - 1, 0))[-1] if leaf.degree != 1 else tile
-        part = np.broadcast_to(_body(adjoint.inputs, a, b, pairs, seed), tile.shape)
+        part = np.broadcast_to(_body(adjoint.inputs, k, a, b, pairs, seed), tile.shape)
         inputs.append(part if pairs.aligned else part.sum(axis=1))
-        scales.append(np.broadcast_to(_body(adjoint.scales, a, b, pairs, seed), tile.shape).sum())
+        part = np.broadcast_to(_body(adjoint.columns, k, a, b, pairs, seed), tile.shape)
+        columns.append(part.sum())
         for p, body in enumerate(adjoint.scalars.values()):
-            scalars[p] += np.broadcast_to(_body(body, a, b, pairs, seed), tile.shape).sum()
-    return _stack(inputs, pairs), np.array(scales), scalars
+            scalars[p] += np.broadcast_to(_body(body, k, a, b, pairs, seed), tile.shape).sum()
+    return _stack(inputs, pairs), np.array(columns), scalars
 
 
 def _stack(columns: list[Array], pairs: Pairs) -> Array:

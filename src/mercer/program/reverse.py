@@ -62,13 +62,15 @@ def reverse(root: Expr) -> Adjoint:
 class CoordinateAdjoint:
     """The adjoint of one column of a coordinate function.
 
-    ``inputs`` is the adjoint of x, ``scales`` that of the logarithm of the column's scale,
-    ``scalars`` the scalars used inside; `SEED` stands for the adjoint of the column's value.
+    ``inputs`` is the adjoint of x, ``columns`` that of the column's weight or, without weights, of
+    the logarithm of its scale, ``scalars`` the scalars used inside; `SEED` stands for the adjoint
+    of the column's value.
     """
 
     inputs: Expr
-    scales: Expr
+    columns: Expr
     scalars: dict[Expr, Expr]
+    weights: tuple[Expr, ...]  # one scalar for each column, if there are weights
 
 
 @cached_on_root
@@ -77,11 +79,11 @@ def reverse_coordinate(body: Expr) -> CoordinateAdjoint:
     adjoint = reverse(body)
     zero = constant(0.0)
     x, z, difference = (adjoint.leaves.get(leaf, zero) for leaf in (X, Z, DIFFERENCE))
-    return CoordinateAdjoint(
-        inputs=x + difference,
-        scales=x * X + z * Z + difference * DIFFERENCE,
-        scalars=adjoint.scalars,
-    )
+    columns, weights = x * X + z * Z + difference * DIFFERENCE, ()
+    for leaf, tile in adjoint.leaves.items():
+        if leaf.op == "weight":
+            columns, weights = tile, leaf.attr
+    return CoordinateAdjoint(x + difference, columns, adjoint.scalars, weights)
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Request:
 
 @dataclass(frozen=True)
 class CoordinateRequest(Request):
-    """The adjoint of a coordinate function: inputs (n, d), scales (d,) and scalars (p,).
+    """The adjoint of a coordinate function: inputs (n, d), columns (d,) and scalars (p,).
 
     ``wants_inputs`` spares the work for a gradient in the parameters alone.
     """

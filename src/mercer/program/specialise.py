@@ -102,11 +102,14 @@ def _on_circles(root: Expr) -> Expr:
     def rewrite(node: Expr) -> Expr | None:
         if node.op != "coordinate" or node.attr.degree != 1:
             return None
-        frequency = _squared_sine(node.attr.body)
+        body, weights = node.attr.body, ()
+        if body.op == "multiply" and body.args[0].op == "weight":
+            weights, body = body.args[0].attr, body.args[1]
+        frequency = _squared_sine(body)
         slot: Slot = node.attr.slot
         if frequency is None or slot.scale is not None:
             return None
-        return Expr("squared_distance", (), Slot(slot.view, on_circle=frequency))
+        return Expr("squared_distance", (), Slot(slot.view, on_circle=frequency, weights=weights))
 
     return substitute(root, rewrite)
 

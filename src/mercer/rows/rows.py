@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.parallel import cached_property
 
 Array = NDArray[np.floating[Any]]
 

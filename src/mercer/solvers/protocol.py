@@ -12,7 +12,6 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from numbers import Number
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -26,6 +25,7 @@ from mercer.exceptions import DataError, MemoryForecastError, NoFeatureMapError,
 from mercer.kernels.base import Kernel, value_type
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import contains_noise
+from mercer.parallel import cached_property
 from mercer.rows.rows import InMemory, Made, RowBlock, RowSource
 from mercer.rows.sums import CountedDraw, Features, Trace
 

@@ -181,6 +181,11 @@ def repair(K: ArrayLike, method: Method = "clip") -> Repair:
         repaired = standard.symmetric
     elif method == "shift":
         repaired = standard.symmetric + shift * np.eye(standard.n)
+    elif method == "clip" and -spectrum.values[0] > spectrum.values[-1]:
+        # What would be subtracted is larger than what is left, and so might its rounding be.
+        kept = spectrum.values > 0
+        positive = spectrum.vectors[:, kept] * np.sqrt(spectrum.values[kept])
+        repaired = positive @ positive.T
     else:
         removed = (directions * (_REMOVED[method] * lambdas)) @ directions.T
         repaired = standard.symmetric - (removed + removed.T) / 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.gaussian_process.search_space import SearchSpace, Variance
+from mercer.parallel import cached_property
 from mercer.solvers.likelihood import laplace
 from mercer.solvers.likelihood.laplace import Posterior
 

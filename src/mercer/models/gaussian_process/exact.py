@@ -12,7 +12,7 @@ evaluations of the likelihood: with weights w of the rows and
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from mercer.kernels.points import Points
 from mercer.linalg.cholesky import LADDER, Factor, factorise
 from mercer.models.gaussian_process.search_space import SearchSpace, Variance
 from mercer.models.gaussian_process.targets import Noise, Scaling
+from mercer.parallel import cached_property
 from mercer.solvers.likelihood.gaussian import NOISE, Gaussian, Precision
 from mercer.solvers.likelihood.maximise import SubsampledObjective
 

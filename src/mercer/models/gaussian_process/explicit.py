@@ -13,7 +13,6 @@ whose features they do not span, they are chosen again, and the search continues
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from mercer.models.gaussian_process.features import (
 from mercer.models.gaussian_process.landmark_search import SearchTally
 from mercer.models.gaussian_process.landmarks import LandmarkObjective
 from mercer.models.gaussian_process.targets import Scaling
+from mercer.parallel import cached_property
 from mercer.sampling import blocks, uniform_rows
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.kernel_features import KernelFeatures

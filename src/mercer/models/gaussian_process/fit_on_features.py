@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from mercer.models.gaussian_process.landmarks import (
 )
 from mercer.models.gaussian_process.plan import Plan, search_rows
 from mercer.models.gaussian_process.targets import Scaling
+from mercer.parallel import cached_property
 from mercer.rows.rows import as_float64
 
 Array = NDArray[np.floating[Any]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,6 +27,7 @@ from mercer.models.gaussian_process.features import (
     summed,
 )
 from mercer.models.gaussian_process.targets import Scaling
+from mercer.parallel import cached_property
 from mercer.rows.rows import as_float64
 from mercer.rows.sums import gram_among
 from mercer.solvers.likelihood.variational_bound import ElboGradient

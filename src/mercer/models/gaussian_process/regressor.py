@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -38,6 +38,7 @@ from mercer.models.gaussian_process.search_space import warn_of
 from mercer.models.gaussian_process.targets import Noise, Scaling, require_range
 from mercer.models.regressor import ScoredRegressor
 from mercer.models.results import NormalPredictions
+from mercer.parallel import cached_property
 from mercer.solvers.forecast import Forecast
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.maximise import Optimum

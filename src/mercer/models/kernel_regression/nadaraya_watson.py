@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from mercer.kernels.stationary import RBF
 from mercer.models.explanation import ExplainedModel, Positions, Terms
 from mercer.models.kernel_regression.local_fits import Coordinates, Smoother, negative_values
 from mercer.models.regressor import KernelRegressor
+from mercer.parallel import cached_property
 
 Array = NDArray[np.floating[Any]]
 Watch = Callable[[Kernel, float, int], bool]

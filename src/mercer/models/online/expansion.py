@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.parallel import cached_property
 
 if TYPE_CHECKING:
     from mercer.models.online.budgets import Budget

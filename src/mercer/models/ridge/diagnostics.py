@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.exceptions import DataError
 from mercer.models.length_scales import checked_alphas
 from mercer.models.regressor import KernelRegressor
+from mercer.parallel import cached_property
 from mercer.rows.rows import InMemory, RowBlock
 from mercer.solvers import LeaveOneOut, RidgeProblem, RidgeTask
 from mercer.solvers.dense import dense_problem

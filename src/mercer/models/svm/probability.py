@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from mercer.models.svm.base import Training, solve_duals
 from mercer.models.svm.duals import DualSolutions
 from mercer.models.svm.fit_warnings import warn_of_folds
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides
+from mercer.parallel import cached_property
 from mercer.sampling import random_numbers
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
 

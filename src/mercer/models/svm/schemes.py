@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.special import expit, log_expit, logsumexp
 
 from mercer.models.svm.duals import stretches
+from mercer.parallel import cached_property
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +17,7 @@ from mercer.kernels.points import Points
 from mercer.kernels.special import Precomputed
 from mercer.kernels.tracing import require_symmetry
 from mercer.linalg.cholesky import is_positive_definite
-from mercer.parallel import thread_count
+from mercer.parallel import cached_property, thread_count
 from mercer.program import engine
 from mercer.program.parts import Parts
 from mercer.program.specialise import reads

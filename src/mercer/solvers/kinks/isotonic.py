@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
+from mercer.parallel import cached_property
 from mercer.solvers.newton.curvature import factorised
 
 Array = NDArray[np.floating[Any]]

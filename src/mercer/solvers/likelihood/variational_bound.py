@@ -30,7 +30,6 @@ kernel, as a choice of pivots would not be.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,6 +38,7 @@ from scipy.linalg import LinAlgError, cholesky, eigh, get_blas_funcs, qr, solve_
 
 from mercer.linalg.symmetric import mirror
 from mercer.linalg.whitening import Whitening
+from mercer.parallel import cached_property
 
 Array = NDArray[np.floating[Any]]
 

@@ -143,7 +143,7 @@ def _in_row_span(task: MachineTask, features: KernelFeatures) -> _View:
     if not np.isfinite(phi).all():
         raise DataError(f"{task.owner}: {OUT_OF_RANGE}.")
     basis, upper = qr(phi.T, mode="economic", overwrite_a=True, check_finite=False)
-    rows = InMemory(replace(part, points=Points(upper.T)))
+    rows = InMemory(replace(part, points=Points(upper.T, copy=False)))
     return _View(rows, FeatureSpan(_Identity(), len(upper)), origin, basis)
 
 
@@ -158,7 +158,7 @@ def _in_feature_space(task: MachineTask, features: KernelFeatures) -> _View:
         if span.sparse and fits and phi.nnz > _DENSE * phi.shape[0] * phi.shape[1]:
             phi, span = phi.toarray(), replace(span, sparse=False)
         phi = sp.csr_array(phi) if span.sparse else phi
-        rows = InMemory(replace(rows.part, points=Points(phi)))
+        rows = InMemory(replace(rows.part, points=Points(phi, copy=False)))
         span = replace(span, features=_Identity())
     if task.fit_intercept and not span.sparse:
         sums = rows.map_sum(_FeatureSums(span))

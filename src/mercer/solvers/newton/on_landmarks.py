@@ -6,7 +6,6 @@ rows are landmarks, the minimiser is that over the whole function space.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from mercer.exceptions import DataError
 from mercer.kernels.points import Points
 from mercer.landmarks import selection
 from mercer.linalg.whitening import whiten
+from mercer.parallel import cached_property
 from mercer.rows.rows import InMemory, RowSource
 from mercer.rows.sums import among
 from mercer.solvers.kernel_features import may_hold

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer import memory
 from mercer.kernels.points import Points
-from mercer.parallel import single_blas
+from mercer.parallel import cached_property, single_blas
 from mercer.rows.moments import Block, Moments
 from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features, blocks_of

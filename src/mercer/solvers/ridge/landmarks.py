@@ -11,7 +11,6 @@ twice the work.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks.features import LandmarkFeatures
 from mercer.linalg.whitening import whiten
+from mercer.parallel import cached_property
 from mercer.rows.moments import Moments, require_finite
 from mercer.rows.rows import RowBlock
 from mercer.rows.sums import (
