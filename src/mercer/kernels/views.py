@@ -472,8 +472,9 @@ class View:
         """The view of these steps, and perhaps one more, with another reader."""
         steps = (*self.steps, *more)
         key = hash((steps, reader))
-        for view in _views.alike(key):
-            if view.steps == steps and view.reader == reader:
+        for reference in _views.alike.get(key, ()):
+            view = reference()
+            if view is not None and view.steps == steps and view.reader == reader:
                 return view
         return _views.add(key, View(steps, reader))
 

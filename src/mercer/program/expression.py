@@ -33,27 +33,21 @@ class Interned(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._objects: dict[int, tuple[weakref.ref[Any], ...]] = {}
-
-    def alike(self, key: int) -> Iterator[T]:
-        """Yield the objects whose structure has this hash."""
-        for reference in self._objects.get(key, ()):
-            known = reference()
-            if known is not None:
-                yield known
+        #: References to the objects whose structure has a hash.
+        self.alike: dict[int, tuple[weakref.ref[T], ...]] = {}
 
     def add(self, key: int, made: T) -> T:
         """Keep a new object under the hash of its structure, and return it."""
         reference = weakref.ref(made, lambda dead: self._forget(key, dead))
-        self._objects[key] = (*self._objects.get(key, ()), reference)
+        self.alike[key] = (*self.alike.get(key, ()), reference)
         return made
 
     def _forget(self, key: int, dead: weakref.ref[Any]) -> None:
-        left = tuple(r for r in self._objects.get(key, ()) if r is not dead)
+        left = tuple(r for r in self.alike.get(key, ()) if r is not dead)
         if left:
-            self._objects[key] = left
+            self.alike[key] = left
         else:
-            self._objects.pop(key, None)
+            self.alike.pop(key, None)
 
 
 def hash_of(value: object) -> int:
@@ -163,10 +157,12 @@ class Expr:
     def __new__(cls, op: str, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
         """Return the one node of this structure."""
         key = hash((op, args, attr))
-        for known in _interned.alike(key):
+        for reference in _interned.alike.get(key, ()):
+            known = reference()
             # Expressions compare as values, so their identity is asked for.
-            same = known.op == op and list(map(id, known.args)) == list(map(id, args))
-            if same and (known.attr is attr or known.attr == attr):
+            if known is None or list(map(id, known.args)) != list(map(id, args)):
+                continue
+            if known.op == op and (known.attr is attr or known.attr == attr):
                 return known
         node = object.__new__(cls)
         node.op, node.args, node.attr, node.cache = op, args, attr, {}

@@ -240,8 +240,9 @@ def marks(
     points: Any, lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any]
 ) -> tuple[list[Array], Array | None]:
     """What the engine reads of each point beside its columns: numbers, and which row it is."""
-    vectors = pairs.vectors(lowered.vectors, points) if lowered.vectors else []
-    vectors = [np.ascontiguousarray(vector, dtype) for vector in vectors]
+    vectors: list[Array] = []
+    if lowered.vectors:
+        vectors = [np.ascontiguousarray(v, dtype) for v in pairs.vectors(lowered.vectors, points)]
     return vectors, points.ids if pairs.same and lowered.compares_rows else None
 
 
