@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "memory.hpp"
+#include "threads.hpp"
 
 namespace mercer {
 
@@ -71,18 +72,22 @@ struct RowSelection {
 };
 
 // Writes (x - centre) * scale of some rows as panels; `centre` and `scale` may be null. Computed in
-// float64 and then rounded, so that data far from zero keep their digits in float32.
+// float64 and then rounded, so that data far from zero keep their digits in float32. Returns
+// whether all the numbers written are finite.
 template <class S, class T>
-void pack_panels(const StridedMatrix<S>& x, RowSelection rows, const double* centre,
-                 const double* scale, T* panels);
+bool pack_panels(const StridedMatrix<S>& x, RowSelection rows, const double* centre,
+                 const double* scale, T* panels, int threads = 1, Interrupt interrupt = {});
 
 template <class T>
 bool all_finite(const StridedMatrix<T>& x);
 
-// A middle value of each column, from at most kMiddleSample evenly spaced rows: where to centre.
-// Unlike a mean it stays with the data when a few rows are far off.
-inline constexpr std::int64_t kMiddleSample = 127;
+// A middle value of each column, from at most 127 evenly spaced rows, of many columns fewer: where
+// to centre. Unlike a mean it stays with the data when a few rows are far off.
 template <class T>
 void column_middles(const StridedMatrix<T>& x, double* middles);
+
+// The least and the largest value of each column.
+template <class T>
+void column_ranges(const StridedMatrix<T>& x, double* least, double* largest);
 
 }  // namespace mercer

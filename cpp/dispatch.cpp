@@ -9,16 +9,19 @@ namespace mercer {
 
 std::vector<const Engine*> available_engines() {
   std::vector<const Engine*> engines = {&baseline_engine};
-#if defined(MERCER_WITH_AVX2)
+#if defined(MERCER_X86_64)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     engines.push_back(&avx2_engine);
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+    engines.push_back(&avx512_engine);
 #endif
   return engines;
 }
 
 namespace {
 
-// The engine that MERCER_CPU names ("baseline" or "avx2", for tests), otherwise the fastest one.
+// The engine that MERCER_CPU names ("baseline", "avx2" or "avx512", for tests), otherwise the fastest one.
 const Engine& chosen_engine() {
   const std::vector<const Engine*> engines = available_engines();
   const char* wanted = std::getenv("MERCER_CPU");

@@ -249,8 +249,9 @@ struct Engine {
 };
 
 extern const Engine baseline_engine;
-#if defined(MERCER_WITH_AVX2)
+#if defined(MERCER_X86_64)
 extern const Engine avx2_engine;
+extern const Engine avx512_engine;
 #endif
 
 // The best engine that this machine runs.

@@ -14,7 +14,7 @@ class Gram {
       : job_(job),
         rows_(job.pairs.rows->n),
         columns_(job.pairs.cols->n),
-        height_(tile_width(job.pairs)),
+        height_(band_height(job.pairs)),
         cost_(pair_cost(job.pairs) + 4.0) {
     const auto bytes = static_cast<std::int64_t>(sizeof(T));
     const auto line = static_cast<std::int64_t>(kCacheLine);
@@ -40,18 +40,25 @@ class Gram {
   static constexpr std::int64_t kStreamBytes = 16 << 20;
   static constexpr std::int64_t kPage = 4096;
 
+  // Rows of a band. Few rows of many columns are worth several threads.
+  static std::int64_t band_height(const Pairs<T>& pairs) {
+    const std::int64_t width = tile_width(pairs);
+    return is_wide(pairs) ? std::min(width, round_up(divide_up(pairs.rows->n, 8), 2 * kMinTile))
+                          : width;
+  }
+
   // A unit is a band of rows. In the symmetric case it holds the pairs with column >= row.
   void run_units(Worker& worker) {
     Interpreter<T> tile(job_.pairs, false);
-    const auto work = static_cast<std::int64_t>(cost_ * static_cast<double>(height_));
+    const double work = cost_ * static_cast<double>(height_) * kPanelVectors<T>;
+    const auto keep_going = [&](double panels) {
+      return worker.keep_going(static_cast<std::int64_t>(work * panels));
+    };
     for (std::int64_t u = worker.next_unit(); u >= 0; u = worker.next_unit()) {
       const std::int64_t first = u * height_, count = std::min(height_, rows_ - first);
       const std::int64_t start = job_.symmetric ? first / W : 0;
-      for (std::int64_t p = start; p < job_.pairs.cols->panels(); ++p) {
-        tile.run(p, first, count);
-        write(tile);
-        if (!worker.keep_going(work)) break;
-      }
+      tile.run_panels(start, job_.pairs.cols->panels(), first, count, keep_going,
+                      [&] { write(tile); });
       if (stream_rows_) stream_fence();
     }
   }
@@ -74,12 +81,12 @@ class Gram {
           corner[j * job_.stride + lane] = values[j * W + lane];
     } else if (stream_rows_) {
       for (std::int64_t j = 0; j < tile.count(); ++j)
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int v = 0; v < W; v += L)
           stream<T>(corner + j * job_.stride + v, load<T>(values + j * W + v));
     } else {
       for (std::int64_t j = 0; j < tile.count(); ++j)
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int v = 0; v < W; v += L)
           store_unaligned<T>(corner + j * job_.stride + v, load<T>(values + j * W + v));
     }
@@ -92,10 +99,10 @@ class Gram {
     for (int v = 0; v < W && whole > 0; v += L)
       for (std::int64_t j = 0; j < whole; j += L) {
         Vec<T> rows[L];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int i = 0; i < L; ++i) rows[i] = load<T>(values + (j + i) * W + v);
         transpose<T>(rows);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int i = 0; i < L; ++i)
           stream_rows_ ? stream<T>(corner + (v + i) * job_.stride + j, rows[i])
                        : store_unaligned<T>(corner + (v + i) * job_.stride + j, rows[i]);

@@ -31,8 +31,9 @@ struct Grid {
 };
 
 // `row_bytes` is what a unit accumulates per panel; `max_blocks` bounds the number of row blocks.
+// Few rows of many columns (`wide`) are worth several threads.
 inline Grid make_grid(std::int64_t panels, std::int64_t panel_points, std::int64_t columns,
-                      std::int64_t tile_width, std::int64_t row_bytes, std::int64_t max_blocks) {
+                      std::int64_t tile_width, std::int64_t row_bytes, std::int64_t max_blocks, bool wide) {
   constexpr std::int64_t kPairsPerUnit = std::int64_t{1} << 20;
   constexpr std::int64_t kAccumulatorBytes = 256 * 1024;
   constexpr std::int64_t kWantedUnits = 64, kMinChunk = 4096;
@@ -42,8 +43,10 @@ inline Grid make_grid(std::int64_t panels, std::int64_t panel_points, std::int64
   grid.panels = panels;
   grid.columns = columns;
   // Enough pairs to make a unit worth its start, few enough that accumulators stay in cache.
+  const std::int64_t max_block = wide ? divide_up(panels, 4) : kMaxBlock;
   grid.block = std::clamp<std::int64_t>(
       kPairsPerUnit / (panel_points * std::min(columns, kPairsPerUnit)), kMinBlock, kMaxBlock);
+  grid.block = std::min(grid.block, max_block);
   grid.block = std::clamp<std::int64_t>(kAccumulatorBytes / std::max<std::int64_t>(row_bytes, 1), 1,
                                         grid.block);
   grid.block = std::max(grid.block, divide_up(panels, max_blocks));

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 #include "elementwise.hpp"
 #include "engine.hpp"
@@ -15,6 +17,10 @@ namespace mercer::MERCER_ISA {
 inline constexpr std::int64_t kTileBytes = 11 * 1024;
 inline constexpr std::int64_t kMinTile = 16;
 inline constexpr std::int64_t kMaxTile = 256;
+// Columns from which the points of a tile are too many for the second-level cache, and the panels
+// whose metrics are then computed together: the points are read from memory once for all of them.
+inline constexpr std::int64_t kWideColumns = 512;
+inline constexpr std::int64_t kPanelsAhead = 16;
 
 // Tiles that a reduction over columns keeps: its states, none for the plain sum and the product.
 inline std::int64_t reduction_states(std::int32_t reduction) {
@@ -41,8 +47,23 @@ std::int64_t tile_width(const Pairs<T>& pairs) {
   const std::int64_t bytes = live_registers(pairs) * static_cast<std::int64_t>(kCacheLine);
   const std::int64_t width = std::clamp(kTileBytes / bytes, kMinTile, kMaxTile);
   // Whole panels, and where there is room also whole groups of the micro-kernel.
-  const std::int64_t step = width >= kMinTile * kGroup ? kMinTile * kGroup : kMinTile;
+  constexpr std::int64_t kWhole = std::lcm(kMinTile, std::int64_t{kGroup});
+  const std::int64_t step = width >= kWhole ? kWhole : kMinTile;
   return width / step * step;
+}
+
+// Whether an instruction reads many columns at once.
+template <class T>
+bool is_wide(const Pairs<T>& pairs, const Instruction& line) {
+  return line.op <= Op::manhattan &&
+         pairs.cols->slots[static_cast<std::size_t>(line.a)].columns >= kWideColumns;
+}
+
+template <class T>
+bool is_wide(const Pairs<T>& pairs) {
+  for (const Instruction& line : pairs.program->code)
+    if (is_wide(pairs, line)) return true;
+  return false;
 }
 
 // Rough floating-point operations per pair, to decide about threads and polling.
@@ -82,7 +103,10 @@ class Interpreter {
         fold_(fold),
         width_(tile_width(pairs)),
         storage_(program_.registers * width_ * W),
-        across_values_(width_) {}
+        across_values_(width_) {
+    for (const Instruction& line : program_.code)
+      if (is_wide(pairs, line)) wide_.push_back({&line, {}});
+  }
 
   std::int64_t width() const { return width_; }
   const Pairs<T>& pairs() const { return pairs_; }
@@ -97,6 +121,24 @@ class Interpreter {
     count_ = count;
     padded_ = round_up(count, kAcross);
     for (const Instruction& line : program_.code) run_line(line);
+  }
+
+  // Runs panels one after another; `use()` is called after each. False, and no more panels, once
+  // `keep_going(panels)`, asked after every bit of work of about so many, says so.
+  template <class KeepGoing, class Use>
+  bool run_panels(std::int64_t panel, std::int64_t end, std::int64_t first, std::int64_t count,
+                  KeepGoing keep_going, Use use) {
+    while (panel < end) {
+      const std::int64_t next = wide_.empty() ? end : std::min(end, panel + kPanelsAhead);
+      if (!wide_.empty() && !look_ahead(panel, next, first, count, keep_going)) return false;
+      for (; panel < next; ++panel) {
+        run(panel, first, count);
+        use();
+        if (!keep_going(1.0)) return false;
+      }
+    }
+    ahead_end_ = 0;
+    return true;
   }
 
   // The tile that was run last.
@@ -160,15 +202,58 @@ class Interpreter {
   AlignedBuffer<T>& scratch() { return scratch_; }
 
  private:
+  // An instruction over many columns, and its tiles for the panels from ahead_ to ahead_end_.
+  struct Wide {
+    const Instruction* line;
+    AlignedBuffer<T> tiles;
+  };
+
+  template <class KeepGoing>
+  bool look_ahead(std::int64_t panel, std::int64_t end, std::int64_t first, std::int64_t count,
+                  KeepGoing keep_going) {
+    ahead_ = panel, ahead_end_ = end, first_ = first;
+    padded_ = round_up(count, kAcross);
+    for (Wide& wide : wide_) {
+      const std::int64_t all = columns(wide.line->a);
+      wide.tiles.reserve(kPanelsAhead * width_ * W);
+      for (std::int64_t k = 0; k < all; k += kDepth) {
+        for (panel_ = ahead_; panel_ < end; ++panel_)
+          run_pass(*wide.line, k, wide.tiles.data() + (panel_ - ahead_) * width_ * W);
+        const auto share = static_cast<double>(kDepth) / static_cast<double>(all);
+        if (!keep_going(share * static_cast<double>(end - ahead_))) return false;
+      }
+    }
+    return true;
+  }
+
+  void run_pass(const Instruction& line, std::int64_t k, T* dst) {
+    const T *lanes = lane_panel(line.a), *across = across_panel(line.a);
+    const std::int64_t all = columns(line.a);
+    if (line.op == Op::dot) return deep_pass<T, Metric::dot>(lanes, across, all, k, padded_, dst);
+    if (line.op == Op::manhattan)
+      return deep_pass<T, Metric::manhattan>(lanes, across, all, k, padded_, dst);
+    deep_pass<T, Metric::squared_distance>(lanes, across, all, k, padded_, dst);
+  }
+
+  bool take_ahead(const Instruction& line, T* dst) const {
+    for (const Wide& wide : wide_)
+      if (wide.line == &line && panel_ < ahead_end_) {
+        std::memcpy(dst, wide.tiles.data() + (panel_ - ahead_) * width_ * W,
+                    static_cast<std::size_t>(size()) * sizeof(T));
+        return true;
+      }
+    return false;
+  }
+
   void run_line(const Instruction& line) {
     T* dst = tile(line.dst);
     switch (line.op) {
       case Op::dot:
-        return run_metric<Metric::dot>(line.a, dst);
+        return run_metric<Metric::dot>(line, dst);
       case Op::squared_distance:
-        return run_metric<Metric::squared_distance>(line.a, dst);
+        return run_metric<Metric::squared_distance>(line, dst);
       case Op::manhattan:
-        return run_metric<Metric::manhattan>(line.a, dst);
+        return run_metric<Metric::manhattan>(line, dst);
       case Op::sparse_dot:
         return run_sparse(line.a, dst);
       case Op::coordinate:
@@ -191,8 +276,9 @@ class Interpreter {
   Registers<T> registers() { return {storage_.data(), width_ * W, moved_, place_}; }
 
   template <Metric metric>
-  void run_metric(std::int32_t slot, T* dst) {
-    metric_tile<T, metric>(lane_panel(slot), across_panel(slot), columns(slot), padded_, dst);
+  void run_metric(const Instruction& line, T* dst) {
+    if (ahead_end_ > 0 && take_ahead(line, dst)) return;
+    metric_tile<T, metric>(lane_panel(line.a), across_panel(line.a), columns(line.a), padded_, dst);
   }
 
   void run_sparse(std::int32_t slot, T* dst) {
@@ -329,6 +415,8 @@ class Interpreter {
   AlignedBuffer<T> states_;
   AlignedBuffer<T> dense_;
   AlignedBuffer<T> scratch_;
+  std::vector<Wide> wide_;
+  std::int64_t ahead_ = 0, ahead_end_ = 0;
   std::int64_t panel_ = 0, first_ = 0, count_ = 0, padded_ = 0;
 };
 

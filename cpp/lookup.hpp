@@ -54,21 +54,38 @@ class Lookup {
   static constexpr std::int64_t kMantissa = (std::int64_t{1} << kMantissaBits) - 1;
   static constexpr std::int64_t kOne = kBias << kMantissaBits;
 
-  // Each lane has its own row of coefficients: L x L blocks of them are loaded row by row and
+  // Coefficients of a row that are loaded together.
+  static constexpr int B = L < LookupTable::kRowMultiple ? L : LookupTable::kRowMultiple;
+  typedef double Part __attribute__((vector_size(B * sizeof(double))));
+  typedef double Loaded __attribute__((vector_size(B * sizeof(double)), may_alias, aligned(8)));
+
+  // Coefficient g of all lanes, from one or two groups of B lanes.
+  static MERCER_INLINE Vec<double> joined(const Part (&c)[L / B][B], int g) {
+    if constexpr (L == B) {
+      return c[0][g];
+    } else {
+      static_assert(L == 8 && B == 4);
+      return __builtin_shufflevector(c[0][g], c[1][g], 0, 1, 2, 3, 4, 5, 6, 7);
+    }
+  }
+
+  // Each lane has its own row of coefficients: B x B blocks of them are loaded row by row and
   // transposed, which is cheaper than gathering them one by one.
   MERCER_INLINE void horner(IVec<double> interval, Vec<double> t, Vec<double>& value,
                             Vec<double>& derivative) const {
-    static_assert(LookupTable::kRowMultiple % L == 0);
-    for (std::int64_t block = table_.row - L; block >= 0; block -= L) {
-      Vec<double> c[L];
+    static_assert(LookupTable::kRowMultiple % B == 0);
+    for (std::int64_t block = table_.row - B; block >= 0; block -= B) {
+      Part c[L / B][B];
 #pragma GCC unroll 8
       for (int lane = 0; lane < L; ++lane)
-        c[lane] = load_unaligned<double>(coefficients_ + interval[lane] * table_.row + block);
-      transpose<double>(c);
+        c[lane / B][lane % B] = *reinterpret_cast<const Loaded*>(
+            coefficients_ + interval[lane] * table_.row + block);
 #pragma GCC unroll 8
-      for (int g = L - 1; g >= 0; --g) {
+      for (int h = 0; h < L / B; ++h) transpose_square<Part, B>(c[h]);
+#pragma GCC unroll 8
+      for (int g = B - 1; g >= 0; --g) {
         if constexpr (slope) derivative = derivative * t + value;
-        value = value * t + c[g];
+        value = value * t + joined(c, g);
       }
     }
   }

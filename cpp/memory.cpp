@@ -1,6 +1,18 @@
 #include "memory.hpp"
 
+#include <cstdlib>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 namespace mercer {
+
+namespace {
+// A large buffer begins at a large page, so that few pages have to be found for it (NumPy's do).
+constexpr std::size_t kHugePage = std::size_t{1} << 21;
+constexpr std::size_t kLarge = 2 * kHugePage;
+}  // namespace
 
 void* allocate_lines(std::size_t count, std::size_t element_size) {
   // Beyond any address space; also keeps the product from overflowing.
@@ -8,11 +20,15 @@ void* allocate_lines(std::size_t count, std::size_t element_size) {
   if (count > largest / element_size) throw std::bad_alloc();
   // At least one line, so that an empty buffer still has an address.
   const std::size_t bytes = count * element_size > 0 ? count * element_size : kCacheLine;
-  return ::operator new(bytes, std::align_val_t(kCacheLine));
+  const std::size_t alignment = bytes >= kLarge ? kHugePage : kCacheLine;
+  void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+#if defined(__linux__)
+  if (bytes >= kLarge) madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+  return memory;
 }
 
-void release_lines(void* memory) noexcept {
-  ::operator delete(memory, std::align_val_t(kCacheLine));
-}
+void release_lines(void* memory) noexcept { std::free(memory); }
 
 }  // namespace mercer

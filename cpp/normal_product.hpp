@@ -20,15 +20,15 @@ __attribute__((noinline)) void accumulate_transposed(const T* __restrict strip, 
   constexpr int W = kPanel<T>, L = kLanes<T>, V = kPanelVectors<T>;
   for (std::int64_t c = 0; c < right_sides; ++c) {
     Vec<T> weights[V];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int v = 0; v < V; ++v) weights[v] = load<T>(t + c * W + v * L);
     for (std::int64_t j = 0; j < count; j += L) {
       Vec<T> products[L];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int i = 0; i < L; ++i) {
         const T* row = strip + (j + i) * W;
         products[i] = load<T>(row) * weights[0];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int v = 1; v < V; ++v) products[i] += load<T>(row + v * L) * weights[v];
       }
       T* target = sums + c * stride + j;

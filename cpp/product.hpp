@@ -33,11 +33,11 @@ __attribute__((noinline)) void accumulate_right_sides(const T* __restrict tile, 
   }
 }
 
-// The same for a single right-hand side: four partial sums hide the latency of the additions.
+// The same for a single right-hand side: partial sums hide the latency of the additions.
 template <class T>
 __attribute__((noinline)) void accumulate_right_side(const T* __restrict tile, std::int64_t count,
                                                      const T* __restrict V, double* sums) {
-  constexpr int W = kPanel<T>, L = kLanes<T>, half = kLaneVectors, N = 4;
+  constexpr int W = kPanel<T>, L = kLanes<T>, half = kLaneVectors, N = 8 / half;
   for (int lane = 0; lane < W; lane += half * L) {
     Vec<T> y[N][half] = {};
     std::int64_t j = 0;
@@ -53,8 +53,13 @@ __attribute__((noinline)) void accumulate_right_side(const T* __restrict tile, s
       for (int v = 0; v < half; ++v)
         y[0][v] += load<T>(tile + j * W + lane + v * L) * broadcast<T>(V[j]);
     alignas(64) T lanes[half * L];
-    for (int v = 0; v < half; ++v)
-      store<T>(lanes + v * L, (y[0][v] + y[1][v]) + (y[2][v] + y[3][v]));
+#pragma GCC unroll 8
+    for (int n = N / 2; n > 0; n /= 2)
+#pragma GCC unroll 8
+      for (int c = 0; c < n; ++c)
+#pragma GCC unroll 8
+        for (int v = 0; v < half; ++v) y[c][v] += y[c + n][v];
+    for (int v = 0; v < half; ++v) store<T>(lanes + v * L, y[0][v]);
     for (int i = 0; i < half * L; ++i) sums[lane + i] += static_cast<double>(lanes[i]);
   }
 }

@@ -60,7 +60,8 @@ std::vector<bool> check_code(const std::vector<Instruction>& code, std::int32_t 
 
 const std::vector<OpInfo>& operations() {
   using enum Scope;
-  static const std::vector<OpInfo> table = {
+  // Never destroyed: a daemon thread may run a program while the process ends.
+  static const std::vector<OpInfo>& table = *new std::vector<OpInfo>{
       {Op::dot, "dot", pair, 0, 0, false, 0},
       {Op::squared_distance, "squared_distance", pair, 0, 0, false, 0},
       {Op::manhattan, "manhattan", pair, 0, 0, false, 0},

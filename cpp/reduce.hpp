@@ -72,7 +72,7 @@ class ReductionLoop {
       if (!reductions_[r]->owns_rows()) max_blocks = std::min<std::int64_t>(max_blocks, 256);
     }
     return make_grid(pairs_.rows->panels(), kPanelPoints<T>, pairs_.cols->n, tile_width(pairs_),
-                     row_bytes, max_blocks);
+                     row_bytes, max_blocks, is_wide(pairs_));
   }
 
   void run_units(Worker& worker) {
@@ -94,13 +94,13 @@ class ReductionLoop {
     for (std::int64_t j = first_column(unit, tile.width()); j < unit.end_column;
          j += tile.width()) {
       const std::int64_t columns = std::min(tile.width(), unit.end_column - j);
-      const auto work =
-          static_cast<std::int64_t>(pair_cost_ * static_cast<double>(columns) * kPanelVectors<T>);
-      for (std::int64_t p = unit.first_panel; p < end_panel(unit, j + columns); ++p) {
-        tile.run(p, j, columns);
-        add(tile, unit, local, shared);
-        if (!worker.keep_going(work)) return false;
-      }
+      const double work = pair_cost_ * static_cast<double>(columns) * kPanelVectors<T>;
+      const auto keep_going = [&](double panels) {
+        return worker.keep_going(static_cast<std::int64_t>(work * panels));
+      };
+      if (!tile.run_panels(unit.first_panel, end_panel(unit, j + columns), j, columns, keep_going,
+                           [&] { add(tile, unit, local, shared); }))
+        return false;
     }
     return true;
   }

@@ -5,7 +5,7 @@
 //
 //   MERCER_ISA           name of the nested namespace (mercer::MERCER_ISA), so that the units of
 //                        two instruction sets can be linked into one library;
-//   MERCER_VECTOR_BYTES  width of a vector: 32 for AVX2, 16 for SSE2 and for NEON.
+//   MERCER_VECTOR_BYTES  width of a vector: 64 for AVX-512, 32 for AVX2, 16 for SSE2 and for NEON.
 //
 // Every function is always inlined: nothing compiled for a newer instruction set can be picked by
 // the linker for use in the unit of an older one.
@@ -33,8 +33,8 @@
 
 namespace mercer::MERCER_ISA {
 
-static_assert(MERCER_VECTOR_BYTES == 16 || MERCER_VECTOR_BYTES == 32,
-              "MERCER_VECTOR_BYTES must be 16 or 32");
+static_assert(MERCER_VECTOR_BYTES == 16 || MERCER_VECTOR_BYTES == 32 || MERCER_VECTOR_BYTES == 64,
+              "MERCER_VECTOR_BYTES must be 16, 32 or 64");
 
 // The types that belong to an element type. `Stored` and `Unaligned` may alias arrays of T.
 template <class T>
@@ -127,7 +127,9 @@ template <class T>
 MERCER_INLINE void stream(T* target, Vec<T> value) {
 #if defined(__SSE2__)
   // The integer form serves both element types; only the bits move.
-#if MERCER_VECTOR_BYTES == 32 && defined(__AVX__)
+#if MERCER_VECTOR_BYTES == 64 && defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(target), (__m512i)value);
+#elif MERCER_VECTOR_BYTES == 32 && defined(__AVX__)
   _mm256_stream_si256(reinterpret_cast<__m256i*>(target), (__m256i)value);
 #elif MERCER_VECTOR_BYTES == 16
   _mm_stream_si128(reinterpret_cast<__m128i*>(target), (__m128i)value);
@@ -184,7 +186,9 @@ MERCER_INLINE Vec<T> keep_where(IVec<T> mask, Vec<T> value) {
 // True if any lane of `mask` holds.
 template <class T>
 MERCER_INLINE bool any(IVec<T> mask) {
-#if defined(__AVX__) && MERCER_VECTOR_BYTES == 32
+#if defined(__AVX512F__) && MERCER_VECTOR_BYTES == 64
+  return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX__) && MERCER_VECTOR_BYTES == 32
   return _mm256_movemask_ps((__m256)mask) != 0;
 #elif defined(__SSE2__) && MERCER_VECTOR_BYTES == 16
   return _mm_movemask_ps((__m128)mask) != 0;
@@ -225,7 +229,13 @@ MERCER_INLINE Vec<T> copy_sign(Vec<T> magnitude, Vec<T> sign) {
 // a NaN in the data passes through: vmax<T>(lowest, x).
 template <class T>
 MERCER_INLINE Vec<T> vmax(Vec<T> first, Vec<T> second) {
-#if defined(__AVX__) && MERCER_VECTOR_BYTES == 32
+#if defined(__AVX512F__) && MERCER_VECTOR_BYTES == 64
+  if constexpr (sizeof(T) == 4) {
+    return (Vec<T>)_mm512_max_ps((__m512)first, (__m512)second);
+  } else {
+    return (Vec<T>)_mm512_max_pd((__m512d)first, (__m512d)second);
+  }
+#elif defined(__AVX__) && MERCER_VECTOR_BYTES == 32
   if constexpr (sizeof(T) == 4) {
     return (Vec<T>)_mm256_max_ps((__m256)first, (__m256)second);
   } else {
@@ -245,7 +255,13 @@ MERCER_INLINE Vec<T> vmax(Vec<T> first, Vec<T> second) {
 // The smaller of both; where either is NaN, the *second* operand.
 template <class T>
 MERCER_INLINE Vec<T> vmin(Vec<T> first, Vec<T> second) {
-#if defined(__AVX__) && MERCER_VECTOR_BYTES == 32
+#if defined(__AVX512F__) && MERCER_VECTOR_BYTES == 64
+  if constexpr (sizeof(T) == 4) {
+    return (Vec<T>)_mm512_min_ps((__m512)first, (__m512)second);
+  } else {
+    return (Vec<T>)_mm512_min_pd((__m512d)first, (__m512d)second);
+  }
+#elif defined(__AVX__) && MERCER_VECTOR_BYTES == 32
   if constexpr (sizeof(T) == 4) {
     return (Vec<T>)_mm256_min_ps((__m256)first, (__m256)second);
   } else {
@@ -276,7 +292,13 @@ MERCER_INLINE Vec<T> vminimum(Vec<T> a, Vec<T> b) {
 // Correctly rounded; NaN for a negative argument, -0 for -0.
 template <class T>
 MERCER_INLINE Vec<T> vsqrt(Vec<T> value) {
-#if defined(__AVX__) && MERCER_VECTOR_BYTES == 32
+#if defined(__AVX512F__) && MERCER_VECTOR_BYTES == 64
+  if constexpr (sizeof(T) == 4) {
+    return (Vec<T>)_mm512_sqrt_ps((__m512)value);
+  } else {
+    return (Vec<T>)_mm512_sqrt_pd((__m512d)value);
+  }
+#elif defined(__AVX__) && MERCER_VECTOR_BYTES == 32
   if constexpr (sizeof(T) == 4) {
     return (Vec<T>)_mm256_sqrt_ps((__m256)value);
   } else {
@@ -313,7 +335,13 @@ MERCER_INLINE Vec<T> vsqrt(Vec<T> value) {
 // (float: exactly) of itself, and its sum with c is as good if a * b and -c are close.
 template <class T>
 MERCER_INLINE Vec<T> fused_multiply_add(Vec<T> a, Vec<T> b, Vec<T> c) {
-#if defined(__FMA__) && MERCER_VECTOR_BYTES == 32
+#if defined(__AVX512F__) && MERCER_VECTOR_BYTES == 64
+  if constexpr (sizeof(T) == 4) {
+    return (Vec<T>)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+  } else {
+    return (Vec<T>)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+  }
+#elif defined(__FMA__) && MERCER_VECTOR_BYTES == 32
   if constexpr (sizeof(T) == 4) {
     return (Vec<T>)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
   } else {
@@ -359,7 +387,10 @@ struct Widened {
 };
 
 MERCER_INLINE Widened widen(Vec<float> value) {
-#if defined(__AVX__) && MERCER_VECTOR_BYTES == 32
+#if defined(__AVX512DQ__) && MERCER_VECTOR_BYTES == 64
+  return {(Vec<double>)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)value)),
+          (Vec<double>)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)value, 1))};
+#elif defined(__AVX__) && MERCER_VECTOR_BYTES == 32
   return {(Vec<double>)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)value)),
           (Vec<double>)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)value, 1))};
 #elif defined(__SSE2__) && MERCER_VECTOR_BYTES == 16
@@ -376,7 +407,11 @@ MERCER_INLINE Widened widen(Vec<float> value) {
 }
 
 MERCER_INLINE Vec<float> narrow(Widened value) {
-#if defined(__AVX__) && MERCER_VECTOR_BYTES == 32
+#if defined(__AVX512DQ__) && MERCER_VECTOR_BYTES == 64
+  return (Vec<float>)_mm512_insertf32x8(
+      _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)value.first)),
+      _mm512_cvtpd_ps((__m512d)value.second), 1);
+#elif defined(__AVX__) && MERCER_VECTOR_BYTES == 32
   return (Vec<float>)_mm256_insertf128_ps(
       _mm256_castps128_ps256(_mm256_cvtpd_ps((__m256d)value.first)),
       _mm256_cvtpd_ps((__m256d)value.second), 1);

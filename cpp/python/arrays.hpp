@@ -8,6 +8,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <unistd.h>
+
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -87,8 +89,53 @@ struct Panels {
   AlignedBuffer<T> values;
 };
 
+// The interpreter ends a daemon thread that asks for the GIL while the process exits: it unwinds
+// the thread's stack, which no frame of nanobind survives. Such a thread waits here for the end of
+// the process instead. Call `f`, which asks for the GIL, through this function.
+template <class F>
+__attribute__((noinline)) auto wait_if_ended(F f) {
+  struct Guard {
+    bool returned = false;
+    ~Guard() {
+      while (!returned) pause();
+    }
+  } guard;
+  auto result = f();
+  guard.returned = true;
+  return result;
+}
+
+// Releases the GIL, and asks for it again at the end.
+class Released {
+ public:
+  Released() : state_(PyEval_SaveThread()) {}
+  Released(const Released&) = delete;
+  Released& operator=(const Released&) = delete;
+  ~Released() {
+    wait_if_ended([this] {
+      PyEval_RestoreThread(state_);
+      return 0;
+    });
+  }
+
+ private:
+  PyThreadState* state_;
+};
+
+// Holds the GIL, inside a block without it.
+class Acquired {
+ public:
+  Acquired() : state_(wait_if_ended([] { return PyGILState_Ensure(); })) {}
+  Acquired(const Acquired&) = delete;
+  Acquired& operator=(const Acquired&) = delete;
+  ~Acquired() { PyGILState_Release(state_); }
+
+ private:
+  PyGILState_STATE state_;
+};
+
 inline bool signal_arrived(void*) {
-  nb::gil_scoped_acquire acquire;
+  const Acquired gil;
   return PyErr_CheckSignals() != 0;
 }
 
@@ -96,7 +143,7 @@ inline bool signal_arrived(void*) {
 template <class F>
 void run_released(F run) {
   try {
-    nb::gil_scoped_release release;
+    const Released without_gil;
     run();
   } catch (const Interrupted&) {
     throw nb::python_error();

@@ -110,7 +110,7 @@ std::pair<const T*, std::int64_t> readable_rows(const Matrix<T>& values, const s
 
 // Signals arrive in the main thread alone: elsewhere, what a callable raises stops the work.
 bool signal_or_error(void* self) {
-  nb::gil_scoped_acquire acquire;
+  const Acquired gil;
   if (PyErr_CheckSignals() != 0) return true;
   const auto& poll = *static_cast<const nb::handle*>(self);
   if (poll.is_none()) return false;

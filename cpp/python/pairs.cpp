@@ -1,5 +1,6 @@
 // Programs over all pairs of two sides: matrices, products and contractions.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <tuple>
@@ -217,18 +218,20 @@ class Direct {
   struct Columns {
     bool centred;
     std::vector<double> scale;  // empty if there is none
+    double reach;               // the largest magnitude in float32
   };
 
   Direct(nb::object program, std::int32_t result, std::vector<double> scalars, nb::sequence slots)
       : program_(std::move(program)), result_(result), scalars_(std::move(scalars)) {
     nb::cast<const Program&>(program_).check_result(result, "Direct");
     for (nb::handle item : slots) {
-      auto [centred, scale] = nb::cast<std::tuple<bool, std::vector<double>>>(item);
-      slots_.push_back({centred, std::move(scale)});
+      auto [centred, scale, reach] = nb::cast<std::tuple<bool, std::vector<double>, double>>(item);
+      slots_.push_back({centred, std::move(scale), reach});
     }
   }
 
-  // Writes the matrix; false, and nothing of use in `out`, if a number on the way is not finite.
+  // Writes the matrix; false, and nothing of use in `out`, if a number on the way is not finite or
+  // too large for float32.
   template <class T>
   bool run(const Matrix<T>& rows, const Matrix<T>* cols, nb::handle target) const {
     const bool symmetric = cols == nullptr;
@@ -266,9 +269,10 @@ class Direct {
               "Direct: a scale must have one value per column.");
       const std::int64_t size = side.panels() * x.columns * kPanelPoints<T>;
       const AlignedBuffer<T>& panels = packed.emplace_back(size);
-      pack_panels<T>(x, {x.rows}, slot.centred ? centre.data() : nullptr,
-                     slot.scale.empty() ? nullptr : slot.scale.data(), packed.back().data());
-      if (!all_finite<T>({panels.data(), 1, size, size, 1})) return false;
+      if (!pack_panels<T>(x, {x.rows}, slot.centred ? centre.data() : nullptr,
+                          slot.scale.empty() ? nullptr : slot.scale.data(), packed.back().data()))
+        return false;
+      if (sizeof(T) == sizeof(float) && largest(panels) > slot.reach) return false;
       Slot<T> columns;
       columns.columns = x.columns;
       columns.panels = panels.data();
@@ -277,21 +281,32 @@ class Direct {
     return true;
   }
 
+  template <class T>
+  static double largest(const AlignedBuffer<T>& values) {
+    T found = 0;
+    for (std::int64_t i = 0; i < values.size(); ++i) found = std::max(found, std::abs(values[i]));
+    return static_cast<double>(found);
+  }
+
   nb::object program_;
   std::int32_t result_;
   std::vector<double> scalars_;
   std::vector<Columns> slots_;
 };
 
+template <class T>
+bool run_direct_on(const Direct& direct, const Matrix<T>& x, nb::handle Z, nb::handle out) {
+  Matrix<T> z;
+  if (!Z.is_none() && !nb::try_cast(Z, z, false)) return false;
+  return direct.run(x, Z.is_none() ? nullptr : &z, out);
+}
+
+// False also for arrays that are not of floats on their boundaries.
 bool run_direct(const Direct& direct, nb::handle X, nb::handle Z, nb::handle out) {
-  return with_floats<Matrix>(X, "Direct: X must be a float32 or float64 array of two dimensions.",
-                             [&](const auto& x) {
-                               using M = std::decay_t<decltype(x)>;
-                               if (Z.is_none())
-                                 return direct.run(x, static_cast<const M*>(nullptr), out);
-                               const auto z = view<M>(Z, "Direct: Z must be an array like X.");
-                               return direct.run(x, &z, out);
-                             });
+  Matrix<double> twofold;
+  if (nb::try_cast(X, twofold, false)) return run_direct_on<double>(direct, twofold, Z, out);
+  Matrix<float> single;
+  return nb::try_cast(X, single, false) && run_direct_on<float>(direct, single, Z, out);
 }
 
 template <class T>
@@ -476,7 +491,7 @@ void bind_pairs(nb::module_& m) {
            nb::sig("def gram(self, X: numpy.typing.NDArray[typing.Any], "
                    "Z: numpy.typing.NDArray[typing.Any] | None, "
                    "out: numpy.typing.NDArray[typing.Any]) -> bool"),
-           "Writes the matrix of all pairs into `out`, unless a number is not finite.");
+           "Writes the matrix of all pairs into `out`; False where it cannot.");
 
   m.def(
       "gram",

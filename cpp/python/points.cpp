@@ -20,7 +20,7 @@ RowSelection selection(std::int64_t n, const OptionalPositions& rows) {
 
 template <class T, class S>
 nb::object pack(const Matrix<S>& x, const OptionalVector& centre, const OptionalVector& scale,
-                const OptionalPositions& positions) {
+                const OptionalPositions& positions, int threads) {
   require(!centre || centre->shape(0) == x.shape(1),
           "pack: centre must have one value per column.");
   require(!scale || scale->shape(0) == x.shape(1), "pack: scale must have one value per column.");
@@ -30,22 +30,22 @@ nb::object pack(const Matrix<S>& x, const OptionalVector& centre, const Optional
       divide_up(rows.count, kPanelPoints<T>) * matrix.columns * kPanelPoints<T>;
   Panels<T> packed{rows.count, matrix.columns, AlignedBuffer<T>(size)};
   bool is_finite = false;
-  {
-    nb::gil_scoped_release release;
-    pack_panels(matrix, rows, centre ? centre->data() : nullptr, scale ? scale->data() : nullptr,
-                packed.values.data());
-    is_finite = all_finite<T>({packed.values.data(), 1, size, size, 1});
-  }
+  run_released([&] {
+    is_finite = pack_panels(matrix, rows, centre ? centre->data() : nullptr,
+                            scale ? scale->data() : nullptr, packed.values.data(), threads,
+                            {signal_arrived, nullptr});
+  });
   if (!is_finite) throw std::overflow_error("pack: a packed number is not finite.");
   return nb::cast(std::move(packed));
 }
 
 nb::object pack_any(nb::handle x, const OptionalVector& centre, const OptionalVector& scale,
-                    bool single, const OptionalPositions& rows) {
+                    bool single, const OptionalPositions& rows, int threads) {
   return with_floats<Matrix>(x, "pack: X must be a float32 or float64 array of two dimensions.",
                              [&](const auto& matrix) {
-                               return single ? pack<float>(matrix, centre, scale, rows)
-                                             : pack<double>(matrix, centre, scale, rows);
+                               return single
+                                          ? pack<float>(matrix, centre, scale, rows, threads)
+                                          : pack<double>(matrix, centre, scale, rows, threads);
                              });
 }
 
@@ -53,13 +53,28 @@ template <class T>
 nb::object middles(const Matrix<T>& x) {
   require(x.shape(0) > 0, "middle: X has no rows.");
   AlignedBuffer<double> found(static_cast<std::int64_t>(x.shape(1)));
-  column_middles<T>(strided<T>(x), found.data());
+  run_released([&] { column_middles<T>(strided<T>(x), found.data()); });
   return to_numpy<double>(std::move(found), {x.shape(1)});
 }
 
 nb::object middles_any(nb::handle x) {
   return with_floats<Matrix>(x, "middle: X must be a float32 or float64 array of two dimensions.",
                              [](const auto& matrix) { return middles(matrix); });
+}
+
+template <class T>
+nb::object ranges(const Matrix<T>& x) {
+  require(x.shape(0) > 0, "ranges: X has no rows.");
+  const std::size_t columns = x.shape(1);
+  AlignedBuffer<double> found(static_cast<std::int64_t>(2 * columns));
+  run_released(
+      [&] { column_ranges<T>(strided<T>(x), found.data(), found.data() + columns); });
+  return to_numpy<double>(std::move(found), {2, columns});
+}
+
+nb::object ranges_any(nb::handle x) {
+  return with_floats<Matrix>(x, "ranges: X must be a float32 or float64 array of two dimensions.",
+                             [](const auto& matrix) { return ranges(matrix); });
 }
 
 constexpr const char* kFiniteInput =
@@ -72,7 +87,7 @@ bool is_finite(const Floats<T>& x) {
   const StridedMatrix<T> matrix{x.data(), flat ? 1 : static_cast<std::int64_t>(x.shape(0)),
                                 static_cast<std::int64_t>(x.shape(flat ? 0 : 1)),
                                 flat ? 0 : x.stride(0), x.stride(flat ? 0 : 1)};
-  nb::gil_scoped_release release;
+  const Released without_gil;
   return all_finite<T>(matrix);
 }
 
@@ -84,11 +99,11 @@ bool is_finite_any(nb::handle x) {
 
 void bind_points(nb::module_& m) {
   m.def("pack", &pack_any, "X"_a, "centre"_a.none() = nb::none(), "scale"_a.none() = nb::none(),
-        "single"_a = false, "rows"_a.none() = nb::none(),
+        "single"_a = false, "rows"_a.none() = nb::none(), "threads"_a = 1,
         nb::sig("def pack(X: numpy.typing.NDArray[typing.Any], "
                 "centre: numpy.typing.NDArray[numpy.float64] | None = None, "
                 "scale: numpy.typing.NDArray[numpy.float64] | None = None, single: bool = False, "
-                "rows: numpy.typing.NDArray[numpy.int64] | None = None) "
+                "rows: numpy.typing.NDArray[numpy.int64] | None = None, threads: int = 1) "
                 "-> FloatPanels | DoublePanels"),
         "Panels of (X - centre) * scale, of all rows or some, computed in float64, of float32 if "
         "`single` and zero padded; raises OverflowError where one of them is not finite.");
@@ -96,6 +111,10 @@ void bind_points(nb::module_& m) {
         nb::sig("def middle(X: numpy.typing.NDArray[typing.Any]) "
                 "-> numpy.typing.NDArray[numpy.float64]"),
         "A middle value of each column, for finite X.");
+  m.def("ranges", &ranges_any, "X"_a,
+        nb::sig("def ranges(X: numpy.typing.NDArray[typing.Any]) "
+                "-> numpy.typing.NDArray[numpy.float64]"),
+        "The least and the largest value of each column, for finite X.");
   m.def("all_finite", &is_finite_any, "X"_a,
         nb::sig("def all_finite(X: numpy.typing.NDArray[typing.Any]) -> bool"),
         "Whether no value is infinite or NaN.");

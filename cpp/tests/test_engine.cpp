@@ -1,4 +1,7 @@
 // The engine against naive loops in float64, for every instruction set that this machine runs.
+#include <chrono>
+#include <thread>
+
 #include "oracle.hpp"
 
 namespace mercer {
@@ -168,6 +171,20 @@ std::vector<Program> elementwise_programs() {
   return programs;
 }
 
+// More panels than are computed together, on either side; the last pass over columns is short.
+template <class T>
+void test_many_columns(const Engine& engine) {
+  for (const Op op : {Op::dot, Op::squared_distance, Op::manhattan}) {
+    const Program program({make(op, 0), make(Op::affine, 0, 0, 0, 0, 0, 1)}, 1, {}, {});
+    for (const auto& [n, m] : {std::pair{273, 21}, std::pair{21, 273}}) {
+      const Problem<T> problem(program, 0, kScalars, n, m, 531);
+      check_gram(engine, problem);
+      check_symmetric(engine, problem);
+      check_products(engine, problem, 2);
+    }
+  }
+}
+
 template <class T>
 void test_programs(const Engine& engine) {
   const std::int64_t sizes[][3] = {{1, 1, 3},   {17, 33, 1}, {33, 17, 17},
@@ -193,6 +210,7 @@ void test_programs(const Engine& engine) {
   const Problem<T> large(distance, 0, kScalars, 300, 290, 3);
   check_gram(engine, large);
   check_symmetric(engine, large);
+  test_many_columns<T>(engine);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -404,6 +422,22 @@ void test_interrupt(const Engine& engine) {
   }
 }
 
+// Few rows of many columns are asked about too, before the first tile is done.
+template <class T>
+void test_interrupt_of_many_columns(const Engine& engine) {
+  const Program program({make(Op::squared_distance, 0)}, 1, {}, {});
+  const Points<T> points(150, 5'000);
+  std::vector<T> out(static_cast<std::size_t>(points.n * points.n), T(-77));
+  Pairs<T> pairs;
+  pairs.program = &program;
+  pairs.rows = pairs.cols = &points.side;
+  pairs.interrupt = {[](void*) { return true; }, nullptr};
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  CHECK(throws<Interrupted>(
+      [&] { engine.table<T>().gram({pairs, 0, out.data(), points.n, true}); }));
+  CHECK(out.front() == T(-77));
+}
+
 // An exception in a worker reaches the caller: no machine has the scatter buffer of this slot.
 template <class T>
 void test_exhausted_memory(const Engine& engine) {
@@ -498,6 +532,13 @@ void test_data() {
   for (std::int64_t i = 0; i < 8; ++i)
     for (std::int64_t k = 0; k < 3; ++k)
       CHECK(part[k * 8 + i] == (i < 4 ? panels[(some[i] / 8 * 3 + k) * 8 + some[i] % 8] : 0.0));
+  double least[3], largest[3];
+  column_ranges(strided, least, largest);
+  for (std::int64_t k = 0; k < 3; ++k)
+    for (std::int64_t i = 0; i < 10; ++i) {
+      const double value = x[static_cast<std::size_t>(i * 3 + k * 2)];
+      CHECK(least[k] <= value && value <= largest[k]);
+    }
   for (std::size_t at = 0; at < x.size(); ++at) {
     std::vector<double> y = x;
     CHECK(all_finite<double>({y.data(), 5, 7, 7, 1}) && all_finite<double>({y.data(), 7, 5, 1, 7}));
@@ -520,6 +561,7 @@ void test_engine(const Engine& engine) {
   test_threads<T>(engine, 300, 700);
   test_threads<T>(engine, 5, 20'000);
   test_interrupt<T>(engine);
+  test_interrupt_of_many_columns<T>(engine);
   test_exhausted_memory<T>(engine);
 }
 

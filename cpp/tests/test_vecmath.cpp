@@ -692,6 +692,9 @@ void test_all() {
 }  // namespace
 
 int main() {
+#if MERCER_VECTOR_BYTES == 64
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq")) return 77;
+#endif
   test_widening();
   test_all<float>();
   test_all<double>();

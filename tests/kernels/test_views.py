@@ -126,3 +126,21 @@ def test_columns_by_position_need_no_names() -> None:
     frame.columns = ["a", "a", "b"]
     with pytest.raises(DataError, match="unique column names"):
         mc.Linear().on(1)(frame)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_fields_of_packed_records(dtype: Any) -> None:
+    records = np.zeros(12, dtype=[("flag", "i1"), ("x", dtype, 4), ("y", dtype)])
+    records["x"], records["y"] = X, X[:, 0]
+    packed, plain = records["x"], X.astype(dtype)
+    assert not packed.flags.aligned
+    kernel = mc.RBF()
+    for _ in range(2):  # the second call goes straight to the engine
+        assert_array_equal(kernel(packed), kernel(plain))
+        assert_array_equal(kernel(packed, plain[:5]), kernel(plain, plain[:5]))
+        assert_array_equal(kernel(plain[:5], packed), kernel(plain[:5], plain))
+    model = mc.KernelRidge(kernel, alpha=0.1)
+    expected = model.fit(plain, plain[:, 0]).predict(plain)
+    assert_array_equal(model.fit(packed, records["y"]).predict(packed), expected)
+    one = mc.RBF().on(1)
+    assert_array_equal(one(packed), one(plain))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from typing import Any
 
 import numpy as np
@@ -211,6 +212,81 @@ for helper in helpers:
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "2"}
     command = [sys.executable, "-c", program]
     assert subprocess.run(command, env=environment, timeout=60, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("work", ["gram @ v", "kernel(X)"])
+def test_a_daemon_thread_inside_the_engine_does_not_abort_the_exit(work: str) -> None:
+    script = f"""
+import threading, time
+import numpy as np
+import mercer as mc
+
+X = np.random.default_rng(0).normal(size=(6_000, 20))
+kernel, v, began = mc.RBF(), np.ones(6_000), threading.Event()
+gram = kernel.gram(X)
+
+def compute():
+    while True:
+        began.set()
+        {work}
+
+for _ in range(2):
+    threading.Thread(target=compute, daemon=True).start()
+began.wait()
+time.sleep(0.2)
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("Z", [False, True], ids=["one side", "two sides"])
+def test_few_rows_of_many_columns_leave_the_interpreter_to_others(Z: bool) -> None:
+    X = RNG.normal(size=(60, 40_000))
+    kernel = mc.RBF(300.0)
+    kernel(X[:2])  # the first call of a kind binds the program
+    started, ran = threading.Event(), threading.Event()
+
+    def other() -> None:
+        started.wait()
+        ran.set()
+
+    interval = sys.getswitchinterval()
+    thread = threading.Thread(target=other)
+    thread.start()
+    # From here on the other thread runs only where this one lets it.
+    sys.setswitchinterval(1000.0)
+    try:
+        started.set()
+        for _ in range(20):  # a busy machine may miss a chance, but not all of them
+            kernel(X, X if Z else None)
+            if ran.is_set():
+                break
+        seen = ran.is_set()
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+    assert seen
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "kernel", [mc.RBF(20.0), mc.Linear(), mc.Matern(20.0), mc.Laplacian(500.0)], ids=repr
+)
+def test_many_columns(kernel: mc.Kernel, dtype: Any) -> None:
+    X = RNG.normal(size=(70, 3_001)).astype(dtype)
+    Z = RNG.normal(size=(301, 3_001)).astype(dtype)
+    v = RNG.normal(size=(301, 2)).astype(dtype)
+    rtol = 1e-13 if dtype == np.float64 else 1e-6
+    exact = reference.gram(kernel.expression, pairs_of(kernel, X, Z))
+    terms = np.abs(X).astype(float) @ np.abs(Z).T.astype(float)
+    size = terms if isinstance(kernel, mc.Linear) else np.ones_like(terms)
+    assert np.all(np.abs(kernel(X, Z) - exact) <= rtol * size)
+    products = np.abs(kernel.gram(X, Z) @ v - exact.astype(float) @ v)
+    assert np.all(products <= 4 * rtol * size @ np.abs(v))
+    K = kernel(Z)
+    assert_array_equal(K, K.T)
+    assert_array_equal(K[:70, 70:], kernel(Z[:70], Z[70:]))
 
 
 DIRECT = [

@@ -176,6 +176,8 @@ class Numbers:
             values, names = data, None
         else:
             values, names = numeric_matrix(data, self.owner)
+        if type(values) is np.ndarray and not values.flags.aligned:  # a field of packed records
+            values = values.copy()
         stored = values if type(values) is np.ndarray else self._stored_values(values)
         if not _core.all_finite(stored) and not (self.holes and not np.isinf(stored).any()):
             raise DataError(describe_nonfinite(values, self.owner, label))

@@ -27,13 +27,16 @@ from mercer.program.pairs import (
     Array,
     Pairs,
     bind,
+    reach_limit,
     right_hand_sides,
 )
 from mercer.program.reverse import CoordinateRequest, Request
 from mercer.program.specialise import reads, specialise
 
-#: Pairs up to which `Direct` is used; beyond, threads and forecasts of memory begin to matter.
+#: Pairs, and numbers compared for all of them, up to which `Direct` is used. Beyond, threads,
+#: forecasts of memory and interrupts begin to matter.
 DIRECT_LIMIT = 2**15
+DIRECT_WORK = 2**21
 #: Rows and columns of the blocks in which leaves that Python evaluates are brought into memory.
 BLOCK = 1024
 #: Bytes of a cache line.
@@ -71,7 +74,7 @@ class Direct:
             m = len(Z)
             if Z.shape[1] != columns[0]:
                 return None
-        if not 0 < n * m <= DIRECT_LIMIT:
+        if not _is_small(n, m, columns[0]):
             return None
         out = np.empty((n, m), X.dtype)
         return out if program.gram(X, Z, out) else None
@@ -82,23 +85,27 @@ class Direct:
         if type(data) is not np.ndarray or data.ndim != 2 or not data.dtype.isnative:
             return
         columns = data.shape[1], data.dtype.char
-        small = pairs.shape[0] * pairs.shape[1] <= DIRECT_LIMIT
+        small = _is_small(*pairs.shape, columns[0])
         if small and columns[1] in "df" and columns not in self._programs:
             self._programs[columns] = _direct_program(root, pairs, data)
+
+
+def _is_small(n: int, m: int, columns: int) -> bool:
+    return 0 < n * m <= DIRECT_LIMIT and n * m * columns <= DIRECT_WORK
 
 
 def _direct_program(root: Expr, pairs: Pairs, data: Array) -> Any | None:
     special = specialise(root, pairs)
     lowered = lower((special.root,))
     needs_more = lowered.vectors or lowered.blocks or lowered.compares_rows
-    if needs_more or special.computed != special.given or not lowered.slots:
+    if needs_more or not lowered.slots:
         return None
     slots = []
     for slot in lowered.slots:
         if slot.on_circle is not None or pairs.cols.matrix(slot.view) is not data:
             return None
         scale = pairs.scale(slot, data.shape[1])
-        slots.append((slot.centred, [] if scale is None else scale.tolist()))
+        slots.append((slot.centred, [] if scale is None else scale.tolist(), reach_limit(slot)))
     scalars = pairs.values.scalars(lowered.scalars)
     return _core.Direct(lowered.program, lowered.results[0], scalars.tolist(), slots)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from mercer import _core
 from mercer.exceptions import DataError, ParameterError
+from mercer.parallel import thread_count
 from mercer.program.expression import Diagonal, Expr, PointFunction, Scale, Slot, walk
 from mercer.program.operations import TABLE
 
@@ -60,6 +61,17 @@ class Values(dict[str, Any]):
         if factors is None:
             factors = self._scales[scale, width] = scale_values(scale, self, width)
         return factors
+
+
+def reach_limit(slot: Slot) -> float:
+    """How far from the centre numbers of a slot may lie in float32, after they are scaled.
+
+    Differences are then right to 4e-6 in units of the length-scale. Without one the unit is not
+    known; whole numbers, such as those of pixels, have exact differences far beyond.
+    """
+    if not slot.centred:
+        return np.inf
+    return 2.0**12 if slot.scale is None else 2.0**6
 
 
 class Source(Protocol):
@@ -149,6 +161,21 @@ class Pairs:
         """The factor of each column of a slot."""
         return None if slot.scale is None else self.values.scale(slot.scale, width)
 
+    def is_spread(self, slot: Slot) -> bool:
+        """Whether columns reach so far that distances in float32 would lose digits.
+
+        Numbers are centred, scaled and rounded before their differences are taken.
+        """
+        if not slot.centred or self.is_sparse(slot):
+            return False
+        self.matrices(slot.view)  # refuses columns that do not match
+        points = (self.cols,) if self.rows is self.cols else (self.cols, self.rows)
+        with np.errstate(over="ignore"):
+            reach = [np.abs(_ranges(p.origin, slot.view) - self.centre(slot)) for p in points]
+            scale = self.scale(slot, reach[0].shape[1])
+            scaled = [r if scale is None else r * scale for r in reach]
+        return any(r.max(initial=0.0) > reach_limit(slot) for r in scaled)
+
     def on_circle(self, slot: Slot, matrix: Array) -> Array:
         """The columns of a periodic slot as points of the circle."""
         assert slot.on_circle is not None
@@ -175,6 +202,16 @@ class Pairs:
             else diagonals[source]
             for source in sources
         ]
+
+
+def _ranges(points: Any, view: Hashable) -> Array:
+    """The least and the largest value of each column of a view, computed once."""
+    ranges: Array | None = points.packs.get((_ranges, view))
+    if ranges is None:
+        matrix = points.matrix(view)
+        floats = matrix if matrix.dtype in (SINGLE, DOUBLE) else matrix.astype(DOUBLE)
+        ranges = points.packs[_ranges, view] = _core.ranges(floats)
+    return ranges
 
 
 def evaluate_scalars(roots: tuple[Expr, ...], values: Mapping[str, Any]) -> list[float]:
@@ -295,7 +332,8 @@ class Packing:
         if not isinstance(self.matrix, np.ndarray):
             return self._sparse(rows)
         try:
-            return _core.pack(self.matrix, self.centre, self.scale, self.dtype == SINGLE, rows)
+            single = self.dtype == SINGLE
+            return _core.pack(self.matrix, self.centre, self.scale, single, rows, thread_count())
         except OverflowError:
             hint = "" if self.scale is None else " (a larger length_scale does so)"
             raise _overflow(self._subject(), self.dtype, f"rescale them{hint}") from None

@@ -88,6 +88,8 @@ def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised
     result = SINGLE if single or narrow else DOUBLE
     # Norms and products of uncentred rows cancel, which would leave no digits in float32.
     computed = DOUBLE if not distances.isdisjoint(sparse) else result
+    if computed == SINGLE and any(map(pairs.is_spread, slots)):
+        computed = DOUBLE
     return Specialised(_rewritten(root, frozenset(sparse)), computed, result)
 
 
