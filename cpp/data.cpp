@@ -165,7 +165,8 @@ void column_ranges(const StridedMatrix<T>& x, double* least, double* largest) {
     for (std::int64_t i = 1; !by_rows && i < x.rows; ++i) include(k, column[i * x.row_stride]);
   }
   for (std::int64_t i = 1; by_rows && i < x.rows; ++i)
-    for (std::size_t k = 0; k < columns; ++k) include(k, x.data[i * x.row_stride + static_cast<std::int64_t>(k)]);
+    for (std::size_t k = 0; k < columns; ++k)
+      include(k, x.data[i * x.row_stride + static_cast<std::int64_t>(k)]);
   std::copy(low.begin(), low.end(), least);
   std::copy(high.begin(), high.end(), largest);
 }
@@ -174,14 +175,14 @@ template void column_ranges(const StridedMatrix<float>&, double*, double*);
 template void column_ranges(const StridedMatrix<double>&, double*, double*);
 template void column_middles(const StridedMatrix<float>&, double*);
 template void column_middles(const StridedMatrix<double>&, double*);
-template bool pack_panels(const StridedMatrix<float>&, RowSelection, const double*,
-                          const double*, float*, int, Interrupt);
-template bool pack_panels(const StridedMatrix<float>&, RowSelection, const double*,
-                          const double*, double*, int, Interrupt);
-template bool pack_panels(const StridedMatrix<double>&, RowSelection, const double*,
-                          const double*, float*, int, Interrupt);
-template bool pack_panels(const StridedMatrix<double>&, RowSelection, const double*,
-                          const double*, double*, int, Interrupt);
+template bool pack_panels(const StridedMatrix<float>&, RowSelection, const double*, const double*,
+                          float*, int, Interrupt);
+template bool pack_panels(const StridedMatrix<float>&, RowSelection, const double*, const double*,
+                          double*, int, Interrupt);
+template bool pack_panels(const StridedMatrix<double>&, RowSelection, const double*, const double*,
+                          float*, int, Interrupt);
+template bool pack_panels(const StridedMatrix<double>&, RowSelection, const double*, const double*,
+                          double*, int, Interrupt);
 template bool all_finite(const StridedMatrix<float>&);
 template bool all_finite(const StridedMatrix<double>&);
 

@@ -21,7 +21,8 @@ std::vector<const Engine*> available_engines() {
 
 namespace {
 
-// The engine that MERCER_CPU names ("baseline", "avx2" or "avx512", for tests), otherwise the fastest one.
+// The engine that MERCER_CPU names ("baseline", "avx2" or "avx512", for tests), otherwise the
+// fastest one.
 const Engine& chosen_engine() {
   const std::vector<const Engine*> engines = available_engines();
   const char* wanted = std::getenv("MERCER_CPU");

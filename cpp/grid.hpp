@@ -33,7 +33,8 @@ struct Grid {
 // `row_bytes` is what a unit accumulates per panel; `max_blocks` bounds the number of row blocks.
 // Few rows of many columns (`wide`) are worth several threads.
 inline Grid make_grid(std::int64_t panels, std::int64_t panel_points, std::int64_t columns,
-                      std::int64_t tile_width, std::int64_t row_bytes, std::int64_t max_blocks, bool wide) {
+                      std::int64_t tile_width, std::int64_t row_bytes, std::int64_t max_blocks,
+                      bool wide) {
   constexpr std::int64_t kPairsPerUnit = std::int64_t{1} << 20;
   constexpr std::int64_t kAccumulatorBytes = 256 * 1024;
   constexpr std::int64_t kWantedUnits = 64, kMinChunk = 4096;

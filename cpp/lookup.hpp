@@ -78,8 +78,8 @@ class Lookup {
       Part c[L / B][B];
 #pragma GCC unroll 8
       for (int lane = 0; lane < L; ++lane)
-        c[lane / B][lane % B] = *reinterpret_cast<const Loaded*>(
-            coefficients_ + interval[lane] * table_.row + block);
+        c[lane / B][lane % B] =
+            *reinterpret_cast<const Loaded*>(coefficients_ + interval[lane] * table_.row + block);
 #pragma GCC unroll 8
       for (int h = 0; h < L / B; ++h) transpose_square<Part, B>(c[h]);
 #pragma GCC unroll 8

@@ -81,9 +81,8 @@ __attribute__((noinline)) void deep_groups(const T* __restrict lanes, const T* _
     const T* points[N];
 #pragma GCC unroll 16
     for (int c = 0; c < N; ++c)
-      points[c] = kAligned && c % W > 0
-                      ? points[c - c % W] + c % W
-                      : across + ((j + c) / W * columns + k) * W + (j + c) % W;
+      points[c] = kAligned && c % W > 0 ? points[c - c % W] + c % W
+                                        : across + ((j + c) / W * columns + k) * W + (j + c) % W;
     for (int lane = 0; lane < W; lane += V * L) {
       const T* x = lanes + k * W + lane;
       T* target = tile + j * W + lane;
@@ -117,8 +116,7 @@ void deep_pass(const T* lanes, const T* across, std::int64_t columns, std::int64
                std::int64_t count, T* tile, std::int64_t j = 0) {
   const std::int64_t depth = columns - k < kDepth ? columns - k : kDepth;
   const std::int64_t groups = (count - j) / N;
-  if (groups > 0)
-    deep_groups<T, metric, N>(lanes, across, columns, k, depth, j, groups, tile);
+  if (groups > 0) deep_groups<T, metric, N>(lanes, across, columns, k, depth, j, groups, tile);
   // What is left is a multiple of kAcross if a group is: then halves of groups are enough.
   constexpr bool even = kGroup % kAcross == 0;
   if constexpr (N > (even ? kAcross : 1))

@@ -43,9 +43,8 @@ nb::object pack_any(nb::handle x, const OptionalVector& centre, const OptionalVe
                     bool single, const OptionalPositions& rows, int threads) {
   return with_floats<Matrix>(x, "pack: X must be a float32 or float64 array of two dimensions.",
                              [&](const auto& matrix) {
-                               return single
-                                          ? pack<float>(matrix, centre, scale, rows, threads)
-                                          : pack<double>(matrix, centre, scale, rows, threads);
+                               return single ? pack<float>(matrix, centre, scale, rows, threads)
+                                             : pack<double>(matrix, centre, scale, rows, threads);
                              });
 }
 
@@ -67,8 +66,7 @@ nb::object ranges(const Matrix<T>& x) {
   require(x.shape(0) > 0, "ranges: X has no rows.");
   const std::size_t columns = x.shape(1);
   AlignedBuffer<double> found(static_cast<std::int64_t>(2 * columns));
-  run_released(
-      [&] { column_ranges<T>(strided<T>(x), found.data(), found.data() + columns); });
+  run_released([&] { column_ranges<T>(strided<T>(x), found.data(), found.data() + columns); });
   return to_numpy<double>(std::move(found), {2, columns});
 }
 

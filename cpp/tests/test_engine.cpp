@@ -433,8 +433,8 @@ void test_interrupt_of_many_columns(const Engine& engine) {
   pairs.rows = pairs.cols = &points.side;
   pairs.interrupt = {[](void*) { return true; }, nullptr};
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
-  CHECK(throws<Interrupted>(
-      [&] { engine.table<T>().gram({pairs, 0, out.data(), points.n, true}); }));
+  CHECK(
+      throws<Interrupted>([&] { engine.table<T>().gram({pairs, 0, out.data(), points.n, true}); }));
   CHECK(out.front() == T(-77));
 }
 
