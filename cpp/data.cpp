@@ -5,8 +5,11 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "transpose.hpp"
 
 namespace mercer {
 
@@ -75,35 +78,80 @@ namespace {
 // Columns that are packed together: their part of a panel stays in the first-level cache.
 constexpr std::int64_t kPackDepth = 256;
 
+// (x - centre) * scale of some columns of one row.
+template <class S, class T>
+void convert(const S* __restrict x, std::int64_t stride, const double* __restrict centre,
+             const double* __restrict scale, std::int64_t count, T* __restrict out) {
+  if (stride == 1)
+    for (std::int64_t k = 0; k < count; ++k)
+      out[k] = static_cast<T>((static_cast<double>(x[k]) - centre[k]) * scale[k]);
+  else
+    for (std::int64_t k = 0; k < count; ++k)
+      out[k] = static_cast<T>((static_cast<double>(x[k * stride]) - centre[k]) * scale[k]);
+}
+
+// out[k][lane] = rows[lane][k]
+template <class T>
+void interleave(const T* const* rows, std::int64_t depth, T* out) {
+  using namespace generic;
+  constexpr std::int64_t W = kPanelPoints<T>, L = kLanes<T>;
+  std::int64_t k = 0;
+  for (; k + L <= depth; k += L)
+    for (std::int64_t lane = 0; lane < W; lane += L) {
+      Vec<T> square[L];
+#pragma GCC unroll 4
+      for (std::int64_t i = 0; i < L; ++i) square[i] = load_unaligned<T>(rows[lane + i] + k);
+      transpose<T>(square);
+#pragma GCC unroll 4
+      for (std::int64_t i = 0; i < L; ++i) store<T>(out + (k + i) * W + lane, square[i]);
+    }
+  for (; k < depth; ++k)
+    for (std::int64_t lane = 0; lane < W; ++lane) out[k * W + lane] = rows[lane][k];
+}
+
 // One panel, of the rows from `first` on.
 template <class S, class T>
 void pack_panel(const StridedMatrix<S>& x, RowSelection rows, std::int64_t first,
                 const double* centre, const double* scale, T* panel) {
   constexpr std::int64_t W = kPanelPoints<T>;
+  static const T zeros[kPackDepth] = {};
   const bool by_rows = std::abs(x.column_stride) <= std::abs(x.row_stride);
+  const bool as_they_are = std::is_same_v<S, T> && x.column_stride == 1 && !centre && !scale;
   const std::int64_t count = std::min(rows.count - first, W);
+  const std::int64_t most = std::min(kPackDepth, x.columns);
   const S* sources[W];
-  if (count < W) std::fill_n(panel, x.columns * W, T(0));
   for (std::int64_t lane = 0; lane < count; ++lane) {
     sources[lane] = x.data + rows[first + lane] * x.row_stride;
     if (by_rows && rows.positions && first + W + lane < rows.count)
       prefetch(x, rows[first + W + lane]);
   }
-  const auto put = [&](const S* source, std::int64_t lane, std::int64_t k) {
-    const double shift = centre ? centre[k] : 0.0, factor = scale ? scale[k] : 1.0;
-    const auto value = static_cast<double>(source[k * x.column_stride]);
-    panel[k * W + lane] = static_cast<T>((value - shift) * factor);
-  };
+  double shifts[kPackDepth], factors[kPackDepth];
+  if (!centre) std::fill_n(shifts, most, 0.0);
+  if (!scale) std::fill_n(factors, most, 1.0);
+  T converted[W][kPackDepth + W];  // a distance that is no power of two: sets of the cache differ
+  const T* ready[W];
+  for (std::int64_t lane = 0; lane < W; ++lane)
+    ready[lane] = lane < count ? converted[lane] : zeros;
   for (std::int64_t begin = 0; begin < x.columns; begin += kPackDepth) {
-    const std::int64_t end = std::min(begin + kPackDepth, x.columns);
+    const std::int64_t depth = std::min(kPackDepth, x.columns - begin);
+    if (centre) std::copy_n(centre + begin, depth, shifts);
+    if (scale) std::copy_n(scale + begin, depth, factors);
     // In the order in which the numbers lie in memory.
     if (by_rows) {
-      for (std::int64_t lane = 0; lane < count; ++lane)
-        for (std::int64_t k = begin; k < end; ++k) put(sources[lane], lane, k);
+      for (std::int64_t lane = 0; lane < count; ++lane) {
+        const S* source = sources[lane] + begin * x.column_stride;
+        if constexpr (std::is_same_v<S, T>)
+          if (as_they_are) ready[lane] = source;
+        if (!as_they_are) convert(source, x.column_stride, shifts, factors, depth, converted[lane]);
+      }
     } else {
-      for (std::int64_t k = begin; k < end; ++k)
-        for (std::int64_t lane = 0; lane < count; ++lane) put(sources[lane], lane, k);
+      for (std::int64_t k = 0; k < depth; ++k)
+        for (std::int64_t lane = 0; lane < count; ++lane) {
+          const auto value = static_cast<double>(sources[lane][(begin + k) * x.column_stride]);
+          converted[lane][k] = static_cast<T>((value - shifts[k]) * factors[k]);
+        }
     }
+    interleave(ready, depth, panel + begin * W);
   }
 }
 
@@ -124,23 +172,48 @@ bool pack_panels(const StridedMatrix<S>& x, RowSelection rows, const double* cen
       for (std::int64_t first = u * step; first < end; first += W) {
         T* panel = panels + first * x.columns;
         pack_panel(x, rows, first, centre, scale, panel);
-        if (!all_finite<T>({panel, 1, x.columns * W, 0, 1})) is_finite = false;
+        if (!all_finite<T>({panel, W, x.columns, x.columns, 1})) is_finite = false;
         worker.keep_going(x.columns * W);
       }
     }
   };
-  const double work = 8.0 * static_cast<double>(rows.count) * static_cast<double>(x.columns);
+  const double work = 30.0 * static_cast<double>(rows.count) * static_cast<double>(x.columns);
   run_workers(units, useful_threads(threads, units, work), interrupt, WorkerBody(body));
   return is_finite;
 }
 
+namespace {
+
+template <class T>
+T middle_of(T a, T b, T c) {
+  return std::max(std::min(a, b), std::min(std::max(a, b), c));
+}
+
+// The middle of three middles of three rows, for all columns.
+template <class T>
+void middles_of_nine(const StridedMatrix<T>& x, double* middles) {
+  const T* row[9];
+  for (std::int64_t i = 0; i < 9; ++i) row[i] = x.data + i * (x.rows - 1) / 8 * x.row_stride;
+  const auto middle = [&](std::int64_t k) {
+    return middle_of(middle_of(row[0][k], row[3][k], row[6][k]),
+                     middle_of(row[1][k], row[4][k], row[7][k]),
+                     middle_of(row[2][k], row[5][k], row[8][k]));
+  };
+  if (x.column_stride == 1)
+    for (std::int64_t k = 0; k < x.columns; ++k) middles[k] = static_cast<double>(middle(k));
+  else
+    for (std::int64_t k = 0; k < x.columns; ++k)
+      middles[k] = static_cast<double>(middle(k * x.column_stride));
+}
+
+}  // namespace
+
 template <class T>
 void column_middles(const StridedMatrix<T>& x, double* middles) {
-  // The middle of 15 values costs a tenth of that of 127, and is wanted of 100,000 columns.
-  constexpr std::int64_t kMost = 127, kLeast = 15, kNumbers = 1 << 19;
-  const std::int64_t wanted =
-      std::clamp(kNumbers / std::max<std::int64_t>(x.columns, 1), kLeast, kMost);
-  const std::int64_t step = divide_up(x.rows, wanted), count = divide_up(x.rows, step);
+  // Many columns cannot afford the median of many rows.
+  constexpr std::int64_t kMany = 1024, kMost = 127;
+  if (x.columns > kMany && x.rows >= 9) return middles_of_nine(x, middles);
+  const std::int64_t step = divide_up(x.rows, kMost), count = divide_up(x.rows, step);
   T sample[kMost];
   for (std::int64_t k = 0; k < x.columns; ++k) {
     for (std::int64_t i = 0; i < count; ++i)

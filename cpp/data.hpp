@@ -81,8 +81,8 @@ bool pack_panels(const StridedMatrix<S>& x, RowSelection rows, const double* cen
 template <class T>
 bool all_finite(const StridedMatrix<T>& x);
 
-// A middle value of each column, from at most 127 evenly spaced rows, of many columns fewer: where
-// to centre. Unlike a mean it stays with the data when a few rows are far off.
+// A middle value of each column, from at most 127 evenly spaced rows, of many columns from nine:
+// where to centre. Unlike a mean it stays with the data when a few rows are far off.
 template <class T>
 void column_middles(const StridedMatrix<T>& x, double* middles);
 

@@ -43,7 +43,7 @@ class Gram {
   // Rows of a band. Few rows of many columns are worth several threads.
   static std::int64_t band_height(const Pairs<T>& pairs) {
     const std::int64_t width = tile_width(pairs);
-    return is_wide(pairs) ? std::min(width, round_up(divide_up(pairs.rows->n, 8), 2 * kMinTile))
+    return is_wide(pairs) ? std::min(width, round_up(divide_up(pairs.rows->n, 4), 2 * kMinTile))
                           : width;
   }
 
@@ -57,7 +57,11 @@ class Gram {
     for (std::int64_t u = worker.next_unit(); u >= 0; u = worker.next_unit()) {
       const std::int64_t first = u * height_, count = std::min(height_, rows_ - first);
       const std::int64_t start = job_.symmetric ? first / W : 0;
-      tile.run_panels(start, job_.pairs.cols->panels(), first, count, keep_going,
+      // Rows below the last column of a panel on the diagonal come from other tiles.
+      const auto rows = [&](std::int64_t p) {
+        return job_.symmetric ? std::min(count, (p + 1) * W - first) : count;
+      };
+      tile.run_panels(start, job_.pairs.cols->panels(), first, rows, keep_going,
                       [&] { write(tile); });
       if (stream_rows_) stream_fence();
     }

@@ -123,16 +123,17 @@ class Interpreter {
     for (const Instruction& line : program_.code) run_line(line);
   }
 
-  // Runs panels one after another; `use()` is called after each. False, and no more panels, once
-  // `keep_going(panels)`, asked after every bit of work of about so many, says so.
-  template <class KeepGoing, class Use>
-  bool run_panels(std::int64_t panel, std::int64_t end, std::int64_t first, std::int64_t count,
+  // Runs panels one after another, each against `count(panel)` points; `use()` is called after
+  // each. False, and no more panels, once `keep_going(panels)`, asked after every bit of work of
+  // about so many, says so.
+  template <class Count, class KeepGoing, class Use>
+  bool run_panels(std::int64_t panel, std::int64_t end, std::int64_t first, Count count,
                   KeepGoing keep_going, Use use) {
     while (panel < end) {
       const std::int64_t next = wide_.empty() ? end : std::min(end, panel + kPanelsAhead);
       if (!wide_.empty() && !look_ahead(panel, next, first, count, keep_going)) return false;
       for (; panel < next; ++panel) {
-        run(panel, first, count);
+        run(panel, first, count(panel));
         use();
         if (!keep_going(1.0)) return false;
       }
@@ -208,17 +209,18 @@ class Interpreter {
     AlignedBuffer<T> tiles;
   };
 
-  template <class KeepGoing>
-  bool look_ahead(std::int64_t panel, std::int64_t end, std::int64_t first, std::int64_t count,
+  template <class Count, class KeepGoing>
+  bool look_ahead(std::int64_t panel, std::int64_t end, std::int64_t first, Count count,
                   KeepGoing keep_going) {
     ahead_ = panel, ahead_end_ = end, first_ = first;
-    padded_ = round_up(count, kAcross);
     for (Wide& wide : wide_) {
       const std::int64_t all = columns(wide.line->a);
       wide.tiles.reserve(kPanelsAhead * width_ * W);
       for (std::int64_t k = 0; k < all; k += kDepth) {
-        for (panel_ = ahead_; panel_ < end; ++panel_)
+        for (panel_ = ahead_; panel_ < end; ++panel_) {
+          padded_ = round_up(count(panel_), kAcross);
           run_pass(*wide.line, k, wide.tiles.data() + (panel_ - ahead_) * width_ * W);
+        }
         const auto share = static_cast<double>(kDepth) / static_cast<double>(all);
         if (!keep_going(share * static_cast<double>(end - ahead_))) return false;
       }

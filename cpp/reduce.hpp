@@ -98,8 +98,10 @@ class ReductionLoop {
       const auto keep_going = [&](double panels) {
         return worker.keep_going(static_cast<std::int64_t>(work * panels));
       };
-      if (!tile.run_panels(unit.first_panel, end_panel(unit, j + columns), j, columns, keep_going,
-                           [&] { add(tile, unit, local, shared); }))
+      if (!tile.run_panels(
+              unit.first_panel, end_panel(unit, j + columns), j,
+              [columns](std::int64_t) { return columns; }, keep_going,
+              [&] { add(tile, unit, local, shared); }))
         return false;
     }
     return true;

@@ -31,6 +31,7 @@ from mercer.program.pairs import (
     right_hand_sides,
 )
 from mercer.program.reverse import CoordinateRequest, Request
+from mercer.program.slabs import Slabs, in_slabs
 from mercer.program.specialise import reads, specialise
 
 #: Pairs, and numbers compared for all of them, up to which `Direct` is used. Beyond, threads,
@@ -43,6 +44,8 @@ BLOCK = 1024
 _CACHE_LINE = 64
 #: Bytes from which a matrix starts at a cache line, and memory for it is forecast.
 _LARGE = 2**24
+#: Columns of data from which a small symmetric matrix is stored to be multiplied.
+_WIDE = 512
 
 
 class Direct:
@@ -113,7 +116,7 @@ def _direct_program(root: Expr, pairs: Pairs, data: Array) -> Any | None:
 def gram(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Array:
     """The matrix of all pairs; in float32 if it is asked for."""
     root, dtype, given = specialise(root, pairs, narrow=narrow)
-    lowered = lower((root,))
+    lowered = lower((in_slabs(root, pairs, dtype),))
     shape = pairs.shape
     if shape[0] * shape[1] * dtype.itemsize < _LARGE:
         out = np.empty(shape, dtype)
@@ -121,7 +124,7 @@ def gram(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Array:
         memory.require_matrix(shape, dtype.itemsize)
         out = _at_cache_line(shape, dtype)
     symmetric = pairs.rows is pairs.cols
-    if not lowered.blocks:
+    if all(isinstance(block, Slabs) for block in lowered.blocks):
         _fill(out, lowered, pairs, dtype, symmetric=symmetric)
         return out.astype(given, copy=False)
     for rows, cols, part in _parts(lowered, pairs):
@@ -150,9 +153,13 @@ def _at_cache_line(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
 
 def product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -> Array:
     """K @ V without K: shape (n, r); in float32 if it is asked for."""
-    root, dtype, given = specialise(root, pairs, narrow=narrow)
-    lowered = lower((root,))
+    special, dtype, given = specialise(root, pairs, narrow=narrow)
+    lowered = lower((special,))
     vectors = right_hand_sides(vectors, dtype)
+    if _is_cheaper_stored(lowered, pairs, vectors.shape[1]):
+        # Not a product of BLAS, whose sums depend on the number of threads.
+        stored = gram(root, pairs, narrow=narrow)
+        return np.einsum("ij,jk->ik", stored, vectors, dtype=DOUBLE).astype(given, copy=False)
     if not lowered.blocks:
         out = _multiply(_core.product, lowered, pairs, dtype, vectors)
         return out.astype(given, copy=False)
@@ -160,6 +167,21 @@ def product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -
     for rows, cols, part in _parts(lowered, pairs):
         out[rows] += _multiply(_core.product, lowered, part, dtype, vectors[cols])
     return out.astype(given, copy=False)
+
+
+def _is_cheaper_stored(lowered: Lowered, pairs: Pairs, right_sides: int) -> bool:
+    """Whether half of a small symmetric matrix costs less than all pairs without storing them.
+
+    It has to have many columns of data, compared with which the product of numbers is nothing.
+    """
+    if pairs.rows is not pairs.cols or lowered.blocks or pairs.shape[0] ** 2 * 8 > _LARGE:
+        return False
+    widths = [
+        pairs.cols.matrix(slot.view).shape[1]
+        for slot in lowered.slots
+        if slot.on_circle is None and not pairs.is_sparse(slot)
+    ]
+    return max(widths, default=0) >= max(_WIDE, 64 * right_sides)
 
 
 def normal_product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -> Array:
