@@ -16,9 +16,11 @@ RNG = np.random.default_rng(0)
 
 
 def test_a_scale_beyond_the_floating_type_is_refused() -> None:
-    X = RNG.normal(size=(4, 2)).astype(np.float32)
-    with pytest.raises(DataError, match="exceed the range of float32"):
-        mc.RBF(1e-60)(X)
+    X = RNG.normal(size=(4, 2))
+    with pytest.raises(DataError, match="exceed the range of float64"):
+        mc.RBF(1e-200)(1e200 * X)
+    # In float32, data so far apart are computed in float64.
+    np.testing.assert_array_equal(mc.RBF(1e-60)(X.astype(np.float32)), np.eye(4))
 
 
 def test_blocks_diagonals_and_transposes_are_parts_of_the_matrix() -> None:

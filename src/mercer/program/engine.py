@@ -31,7 +31,7 @@ from mercer.program.pairs import (
     right_hand_sides,
 )
 from mercer.program.reverse import CoordinateRequest, Request
-from mercer.program.slabs import Slabs, in_slabs
+from mercer.program.slabs import MANY_COLUMNS, Slabs, in_slabs
 from mercer.program.specialise import reads, specialise
 
 #: Pairs, and numbers compared for all of them, up to which `Direct` is used. Beyond, threads,
@@ -116,7 +116,9 @@ def _direct_program(root: Expr, pairs: Pairs, data: Array) -> Any | None:
 def gram(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Array:
     """The matrix of all pairs; in float32 if it is asked for."""
     root, dtype, given = specialise(root, pairs, narrow=narrow)
-    lowered = lower((in_slabs(root, pairs, dtype),))
+    lowered = lower((root,))
+    if _width(lowered, pairs) >= MANY_COLUMNS:
+        lowered = lower((in_slabs(root, pairs, dtype),))
     shape = pairs.shape
     if shape[0] * shape[1] * dtype.itemsize < _LARGE:
         out = np.empty(shape, dtype)
@@ -176,12 +178,13 @@ def _is_cheaper_stored(lowered: Lowered, pairs: Pairs, right_sides: int) -> bool
     """
     if pairs.rows is not pairs.cols or lowered.blocks or pairs.shape[0] ** 2 * 8 > _LARGE:
         return False
-    widths = [
-        pairs.cols.matrix(slot.view).shape[1]
-        for slot in lowered.slots
-        if slot.on_circle is None and not pairs.is_sparse(slot)
-    ]
-    return max(widths, default=0) >= max(_WIDE, 64 * right_sides)
+    return _width(lowered, pairs) >= max(_WIDE, 64 * right_sides)
+
+
+def _width(lowered: Lowered, pairs: Pairs) -> int:
+    """The largest number of columns that a leaf reads."""
+    matrices = [pairs.cols.matrix(slot.view) for slot in lowered.slots]
+    return max((m.shape[1] for m in matrices if type(m) is np.ndarray), default=0)
 
 
 def normal_product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -> Array:

@@ -18,10 +18,14 @@ from mercer.program.lower import lower
 from mercer.program.pairs import Array, Packing, Pairs, packing
 from mercer.program.specialise import reads
 
-#: Columns of the data from which slabs pay, and the least number of a slab.
-_MANY, _LEAST = 4096, 1024
-#: Bytes of a packed slab, for the larger side, which a cache holds; and of the sums, at most.
-_SLAB, _SUMS = 2**23, 2**26
+#: Columns of the data from which slabs pay.
+MANY_COLUMNS = 4096
+#: The least number of columns of a slab.
+_LEAST = 1024
+#: Bytes of a packed slab of the larger side: a cache holds it.
+_SLAB = 2**23
+#: Bytes of the sums at most.
+_SUMS = 2**26
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def in_slabs(root: Expr, pairs: Pairs, dtype: np.dtype[Any]) -> Expr:
 
 def _is_wide(slot: Slot, pairs: Pairs) -> bool:
     matrix = pairs.cols.matrix(slot.view)
-    return slot.on_circle is None and matrix.shape[1] >= _MANY and type(matrix) is np.ndarray
+    return slot.on_circle is None and matrix.shape[1] >= MANY_COLUMNS and type(matrix) is np.ndarray
 
 
 @cached_on_root
