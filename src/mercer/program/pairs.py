@@ -166,10 +166,11 @@ class Pairs:
 
         Numbers are centred, scaled and rounded before their differences are taken.
         """
-        if not slot.centred or self.is_sparse(slot):
+        points = (self.cols,) if self.rows is self.cols else (self.cols, self.rows)
+        sparse = any(type(p.matrix(slot.view)) is not np.ndarray for p in points)
+        if sparse or not slot.centred:
             return False
         self.matrices(slot.view)  # refuses columns that do not match
-        points = (self.cols,) if self.rows is self.cols else (self.cols, self.rows)
         with np.errstate(over="ignore"):
             reach = [np.abs(_ranges(p.origin, slot.view) - self.centre(slot)) for p in points]
             scale = self.scale(slot, reach[0].shape[1])
