@@ -126,7 +126,7 @@ def gram(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Array:
         memory.require_matrix(shape, dtype.itemsize)
         out = _at_cache_line(shape, dtype)
     symmetric = pairs.rows is pairs.cols
-    if all(isinstance(block, Slabs) for block in lowered.blocks):
+    if not lowered.blocks or all(isinstance(block, Slabs) for block in lowered.blocks):
         _fill(out, lowered, pairs, dtype, symmetric=symmetric)
         return out.astype(given, copy=False)
     for rows, cols, part in _parts(lowered, pairs):
@@ -161,10 +161,10 @@ def product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -
     if _is_cheaper_stored(lowered, pairs, vectors.shape[1]):
         # Not a product of BLAS, whose sums depend on the number of threads.
         stored = gram(root, pairs, narrow=narrow)
-        return np.einsum("ij,jk->ik", stored, vectors, dtype=DOUBLE).astype(given, copy=False)
-    if not lowered.blocks:
-        out = _multiply(_core.product, lowered, pairs, dtype, vectors)
+        out = np.einsum("ij,jk->ik", stored, vectors, dtype=DOUBLE)
         return out.astype(given, copy=False)
+    if not lowered.blocks:
+        return _multiply(_core.product, lowered, pairs, dtype, vectors).astype(given, copy=False)
     out = np.zeros((pairs.shape[0], vectors.shape[1]))
     for rows, cols, part in _parts(lowered, pairs):
         out[rows] += _multiply(_core.product, lowered, part, dtype, vectors[cols])
@@ -183,8 +183,11 @@ def _is_cheaper_stored(lowered: Lowered, pairs: Pairs, right_sides: int) -> bool
 
 def _width(lowered: Lowered, pairs: Pairs) -> int:
     """The largest number of columns that a leaf reads."""
-    matrices = [pairs.cols.matrix(slot.view) for slot in lowered.slots]
-    return max((m.shape[1] for m in matrices if type(m) is np.ndarray), default=0)
+    width = 0
+    for slot in lowered.slots:
+        matrix = pairs.cols.matrix(slot.view)
+        width = max(width, matrix.shape[1]) if type(matrix) is np.ndarray else width
+    return width
 
 
 def normal_product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -> Array:
