@@ -161,7 +161,7 @@ def product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -
     if _is_cheaper_stored(lowered, pairs, vectors.shape[1]):
         # Not a product of BLAS, whose sums depend on the number of threads.
         stored = gram(root, pairs, narrow=narrow)
-        out = np.einsum("ij,jk->ik", stored, vectors, dtype=DOUBLE)
+        out: Array = np.einsum("ij,jk->ik", stored, vectors, dtype=DOUBLE)
         return out.astype(given, copy=False)
     if not lowered.blocks:
         return _multiply(_core.product, lowered, pairs, dtype, vectors).astype(given, copy=False)
