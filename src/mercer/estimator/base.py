@@ -34,6 +34,7 @@ Array = NDArray[np.floating[Any]]
 
 _PREFIX = "kernel__"
 _SHOWN = 100
+_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 def shown(value: object) -> str:
@@ -193,15 +194,25 @@ class KernelEstimator(BaseEstimator):
             data = points.data
         except ParameterError as error:  # it may have one value for each of other columns
             refused, data = error, X
-        with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
-            # The targets have their own check; the word says that they are not looked at here.
-            validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
+        self._check_columns(data, reset=reset)
         if refused is not None:
             raise refused
         doubt = unequal_columns(kernel, points) if reset else ""
         if doubt:
             warn(f"{type(self).__name__}: {doubt}", DataWarning)
         return points
+
+    def _check_columns(self, data: Any, *, reset: bool) -> None:
+        """Check names and number of columns against those that fit saw, or remember them."""
+        if type(data) is np.ndarray and data.ndim == 2 and not hasattr(self, "feature_names_in_"):
+            # An array without names, before or now: its width is all that there is to check.
+            if reset:
+                self.n_features_in_ = data.shape[1]
+            if getattr(self, "n_features_in_", None) == data.shape[1]:
+                return
+        with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
+            # The targets have their own check; the word says that they are not looked at here.
+            validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
 
     @property
     def _known_row(self) -> Points | None:
@@ -266,6 +277,9 @@ class KernelEstimator(BaseEstimator):
                 f"{type(self).__name__}: y holds complex numbers, and targets are real; pass the "
                 "real and the imaginary part as two targets."
             )
+        plain = type(y) is np.ndarray and y.dtype in _FLOATS and y.ndim in (1, 2)
+        if plain and y.size and len(y) == n and np.isfinite(y).all():  # type: ignore[union-attr, arg-type]
+            return y  # type: ignore[return-value]
         remedy = "Pass finite numbers as y; drop the rows that have no target."
         # Sums of targets near the largest number overflow both ways before any is looked at.
         with as_data_errors(type(self).__name__, remedy), np.errstate(invalid="ignore"):
