@@ -139,7 +139,7 @@ class RidgeFit(Priced):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of kernel values of the data."""
-        return value_type(self.kernel, self.rows.first_row)
+        return value_type(self.kernel, self.rows.any_points)
 
     @property
     def columns(self) -> int:

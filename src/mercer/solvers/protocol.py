@@ -292,7 +292,7 @@ class RidgeTask:
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The type in which the kernel is computed."""
-        return value_type(self.kernel, self.rows.first_row)
+        return value_type(self.kernel, self.rows.any_points)
 
     @property
     def middle(self) -> Array:

@@ -240,7 +240,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
                     answer, best = searched.answer, searched.best
                     self.search_kernels_, self.alphas_ = kernels, searched.alphas
                     self.search_errors_ = searched.errors
-                    self._warn_of_ends(tasks, best)
+                    self._warn_of_ends(tasks, best, answer.alpha)
                 else:
                     answer, best = self.solver_.ridge(tasks[0]), 0
                 _require_finite(tasks[best], answer.dual, answer.intercept)
@@ -359,10 +359,14 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             )
         return left_out(self.kernel_, rows, groups)
 
-    def _warn_of_ends(self, tasks: Sequence[RidgeTask], best: int) -> None:
+    def _warn_of_ends(self, tasks: Sequence[RidgeTask], best: int, alpha: float) -> None:
         """Warn if the best candidate is at an end of its grid, and others may be better."""
+        errors = self.search_errors_[best]
+        compared = self.alphas_[np.isfinite(errors)]
+        if len(tasks) == 1 and compared.min() < alpha < compared.max():
+            return
         doubt = end_of_alphas(
-            self.alphas_, self.search_errors_[best], tasks[best], self.alphas is not None
+            self.alphas_, errors, tasks[best], self.alphas is not None
         ) or end_of_lengths(self.search_kernels_, self.search_errors_.min(axis=1), best)
         if doubt:
             warn(f"{type(self).__name__}: {doubt}.", NumericalWarning)

@@ -304,8 +304,12 @@ class EigenRidge:
 
     def _diagonals(self, alphas: Array) -> Array:
         """P_ii for every row and alpha, by products with the squared eigenvectors, in blocks."""
-        filters, blocks = self._filters(alphas), range(0, len(self.root), _BLOCK)
-        return np.vstack([self.vectors[start : start + _BLOCK] ** 2 @ filters for start in blocks])
+        filters = self._filters(alphas)
+        diagonals = np.empty((len(self.root), filters.shape[1]), filters.dtype)
+        for start in range(0, len(self.root), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            diagonals[rows] = self.vectors[rows] ** 2 @ filters
+        return diagonals
 
     def _null(self, rotated: Array) -> Array:
         """The part of the scaled targets that no function in the space can fit."""
