@@ -167,8 +167,9 @@ class KernelEstimator(BaseEstimator):
     def _fitting(self) -> Iterator[None]:
         """Forget the last fit; bring it back if this one fails or is interrupted."""
         before = dict(self.__dict__)
-        for name in [name for name in before if self._is_fitted_state(name)]:
-            delattr(self, name)
+        for name in before:
+            if self._is_fitted_state(name):
+                delattr(self, name)
         try:
             with single_blas():
                 yield
@@ -194,25 +195,22 @@ class KernelEstimator(BaseEstimator):
             data = points.data
         except ParameterError as error:  # it may have one value for each of other columns
             refused, data = error, X
-        self._check_columns(data, reset=reset)
+        plain = type(data) is np.ndarray and data.ndim == 2
+        named = hasattr(self, "feature_names_in_")
+        if plain and reset and not named:
+            self.n_features_in_ = data.shape[1]
+        # The width is all that there is to check of an array without names.
+        if named or not plain or getattr(self, "n_features_in_", None) != data.shape[1]:
+            message = "Pass the columns that fit saw, in that order."
+            with as_data_errors(type(self).__name__, message):
+                # The targets have their own check; the word says that they are not looked at here.
+                validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
         if refused is not None:
             raise refused
         doubt = unequal_columns(kernel, points) if reset else ""
         if doubt:
             warn(f"{type(self).__name__}: {doubt}", DataWarning)
         return points
-
-    def _check_columns(self, data: Any, *, reset: bool) -> None:
-        """Check names and number of columns against those that fit saw, or remember them."""
-        if type(data) is np.ndarray and data.ndim == 2 and not hasattr(self, "feature_names_in_"):
-            # An array without names, before or now: its width is all that there is to check.
-            if reset:
-                self.n_features_in_ = data.shape[1]
-            if getattr(self, "n_features_in_", None) == data.shape[1]:
-                return
-        with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
-            # The targets have their own check; the word says that they are not looked at here.
-            validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
 
     @property
     def _known_row(self) -> Points | None:
