@@ -30,6 +30,7 @@ from benchmarks.races import (
     real_data,
     real_ridge,
     ridge,
+    small,
     svm,
     threads,
 )
@@ -52,6 +53,7 @@ GROUPS = {
     "real_ridge": real_ridge.races,
     "features": features.races,
     "threads": threads.races,
+    "small": small.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")

@@ -115,7 +115,7 @@ def speedup(
 
 
 def slowdown(
-    race: str, parameters: str, times: dict[str, float], peer: str, target: Target
+    race: str, parameters: str, times: dict[str, float], peer: str, target: Target | None
 ) -> Outcome:
     """How many times longer mercer takes than something cheaper."""
     mine, other = times["mercer"], times[peer]

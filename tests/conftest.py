@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
+from mercer import memory
 from mercer.kernels import tracing
 
 # A failure found once must be found again, on any machine: no clock, no chance, no memory.
@@ -16,3 +17,9 @@ settings.load_profile("mercer")
 def nothing_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget which classes have been said to run unfused."""
     monkeypatch.setattr(tracing, "_announced", set())
+
+
+@pytest.fixture(autouse=True)
+def every_allocation_is_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask the system also for small allocations, so that tests can pretend that little is free."""
+    monkeypatch.setattr(memory, "SMALL", 0)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import mercer as mc
 from mercer import memory
 from mercer.exceptions import MemoryForecastError
 
@@ -19,8 +22,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "cgroup" / "a" / "b").mkdir(parents=True)
     (tmp_path / "proc" / "meminfo").write_text(f"MemTotal: 99 kB\nMemAvailable: {8 * 2**20} kB\n")
     (tmp_path / "proc" / "self" / "cgroup").write_text("0::/a/b\n")
-    monkeypatch.setattr(memory, "_PROC", tmp_path / "proc")
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "_PROC", f"{tmp_path}/proc")
+    monkeypatch.setattr(memory, "_CGROUP", f"{tmp_path}/cgroup")
     return tmp_path
 
 
@@ -64,7 +67,7 @@ def test_the_limit_on_address_space(machine: Path, monkeypatch: pytest.MonkeyPat
 def test_without_any_files_there_is_still_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "_PROC", tmp_path)
+    monkeypatch.setattr(memory, "_PROC", str(tmp_path))
     assert memory.available() > 0
 
 
@@ -74,6 +77,36 @@ def test_what_fits_passes_and_what_does_not_is_explained(machine: Path) -> None:
         memory.require(9 * GIB, "a matrix", "use less")
     with pytest.raises(MemoryError):
         memory.require(2, "a matrix", "use less", budget=1)
+
+
+def test_the_system_is_asked_for_large_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(memory, "SMALL", 100)
+    monkeypatch.setattr(memory, "available", lambda: asked.append(1) or 1000)
+    memory.require(100, "a matrix", "use less")
+    assert memory.fits(100)
+    assert not asked
+    assert memory.fits(1000)
+    assert not memory.fits(1001)
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mc.KernelRidge(),
+        mc.KernelRidge(alpha="loo", length_scales="auto"),
+        mc.KernelRidge(mc.Linear()),
+        mc.KernelLogisticRegression(),
+        mc.SVC(),
+    ],
+    ids=repr,
+)
+def test_small_fits_do_not_ask(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "SMALL", 2**24)
+    monkeypatch.setattr(memory, "available", lambda: pytest.fail("the system was asked"))
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model.fit(X, (X[:, 0] + 0.3 * X[:, 1] > 0).astype(float)).predict(X)
 
 
 @pytest.mark.parametrize(

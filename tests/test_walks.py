@@ -27,6 +27,11 @@ KINDS = (
 )
 
 
+@pytest.fixture(autouse=True)
+def every_allocation_is_forecast() -> None:
+    """Take the walks as users do: the system is not asked for small allocations."""
+
+
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_walk_stays_within_its_limits(name: str) -> None:
     walk = take(walks()[name])

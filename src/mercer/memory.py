@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
-from pathlib import Path
 
 from mercer.exceptions import MemoryForecastError
 
@@ -18,10 +17,12 @@ try:
 except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
-_PROC = Path("/proc")
-_CGROUP = Path("/sys/fs/cgroup")
-# Bytes of a matrix below which asking the system takes longer than computing it.
-_WORTH_ASKING = 2**26
+_PROC = "/proc"
+_CGROUP = "/sys/fs/cgroup"
+#: Bytes up to which an allocation is made without asking the system, which takes longer.
+SMALL = 2**24
+# Bytes read of a file: the files that are read here are shorter.
+_FILE_BYTES = 2**14
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -44,7 +45,7 @@ def available() -> int:
     True
     """
     # This count includes the caches that the system would give back.
-    free = _count(_PROC / "meminfo", "MemAvailable:")
+    free = _count(f"{_PROC}/meminfo", "MemAvailable:")
     least = _physical() if free is None else free * 1024
     for limit_file, usage_file, statistics, page_cache in _control_groups(_PROC, _CGROUP):
         limit, used = _count(limit_file), _count(usage_file)
@@ -54,13 +55,33 @@ def available() -> int:
     if resource is not None:
         ceiling = resource.getrlimit(resource.RLIMIT_AS)[0]
         used = (
-            None
-            if ceiling == resource.RLIM_INFINITY
-            else _count(_PROC / "self" / "status", "VmSize:")
+            None if ceiling == resource.RLIM_INFINITY else _count(f"{_PROC}/self/status", "VmSize:")
         )
         if used is not None:
             least = min(least, ceiling - used * 1024)
     return max(0, least)
+
+
+def fits(size: float) -> bool:
+    """Whether some bytes can be allocated; a small size is taken to fit, without asking.
+
+    Parameters
+    ----------
+    size : float
+        A number of bytes.
+
+    Returns
+    -------
+    bool
+        Whether the bytes are no more than `available()`.
+
+    Examples
+    --------
+    >>> from mercer import memory
+    >>> memory.fits(1000), memory.fits(1e18)
+    (True, False)
+    """
+    return size <= SMALL or size <= available()
 
 
 def require(size: int, what: str, remedy: str, *, budget: int | None = None) -> None:
@@ -91,6 +112,8 @@ def require(size: int, what: str, remedy: str, *, budget: int | None = None) -> 
     mercer.exceptions.MemoryForecastError: a Gram matrix of 1000000 rows needs 7.28 TiB, but only \
 16 GiB are available; use fewer rows.
     """
+    if budget is None and size <= SMALL:
+        return
     limit = available() if budget is None else budget
     if size > limit:
         raise MemoryForecastError(
@@ -109,7 +132,7 @@ def require_matrix(shape: tuple[int, int], itemsize: int = 8) -> None:
         Bytes of an entry.
     """
     size = shape[0] * shape[1] * itemsize
-    if size > _WORTH_ASKING:
+    if size > SMALL:
         require(
             size,
             f"the Gram matrix of shape {shape}",
@@ -153,24 +176,33 @@ def _physical() -> int:
         return sys.maxsize
 
 
-def _count(file: Path, name: str = "") -> int | None:
+def _text(file: str) -> str:
+    """The beginning of a small file, by system calls alone."""
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        return os.read(descriptor, _FILE_BYTES).decode()
+    finally:
+        os.close(descriptor)
+
+
+def _count(file: str, name: str = "") -> int | None:
     """The first integer in a file, or the first after a name; None if there is none."""
     try:
-        text = file.read_text()
+        text = _text(file)
         return int(text.partition(name)[2].split(None, 1)[0]) if name else int(text)
     except (OSError, ValueError, IndexError):  # no such file, the word "max", no such name
         return None
 
 
 @cache
-def _control_groups(proc: Path, root: Path) -> list[tuple[Path, Path, Path, str]]:
+def _control_groups(proc: str, root: str) -> list[tuple[str, str, str, str]]:
     """Files of the control groups around this process that have a limit, found once per process.
 
     Each entry holds the files of limit, usage and statistics, and the statistic of the page cache.
     Any group from that of the process up to the root may be the one whose limit binds.
     """
     try:
-        lines = (proc / "self" / "cgroup").read_text().splitlines()
+        lines = _text(f"{proc}/self/cgroup").splitlines()
     except OSError:
         return []
     groups = []
@@ -179,16 +211,14 @@ def _control_groups(proc: Path, root: Path) -> list[tuple[Path, Path, Path, str]
         if not controllers:  # version 2
             top, names = root, ("memory.max", "memory.current", "\ninactive_file ")
         elif "memory" in controllers.split(","):
-            top = root / "memory"
+            top = f"{root}/memory"
             names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "\ntotal_inactive_file ")
         else:
             continue
-        group = top / path.strip("/")
-        for folder in (group, *group.parents):
-            if (folder / names[0]).exists():
-                groups.append(
-                    (folder / names[0], folder / names[1], folder / "memory.stat", names[2])
-                )
-            if folder == top:
-                break
+        steps = [step for step in path.split("/") if step]
+        for depth in range(len(steps), -1, -1):
+            folder = "/".join([top, *steps[:depth]])
+            if os.path.exists(f"{folder}/{names[0]}"):
+                limit, usage = (f"{folder}/{name}" for name in names[:2])
+                groups.append((limit, usage, f"{folder}/memory.stat", names[2]))
     return groups

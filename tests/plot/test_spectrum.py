@@ -60,19 +60,27 @@ def test_the_path_shows_loo_gcv_and_degrees_of_freedom() -> None:
     legend = display.ax_.get_legend()
     assert legend is not None
     texts = [text.get_text() for text in legend.get_texts()]
-    assert texts == ["leave-one-out", "GCV", rf"model, $\alpha$ = {model.alpha_:.3g}"]
+    curves = ["leave-one-out (dot: least)", "GCV (dot: least)"]
+    assert texts == [*curves, rf"model, $\alpha$ = {model.alpha_:.3g}"]
 
 
 def test_the_default_alphas_are_those_of_the_search_or_around_the_model() -> None:
     searched = mc.KernelRidge(RBF, alpha="loo").fit(X, Y)
     grid = mc.plot.RidgePathDisplay.from_estimator(searched).alphas
-    np.testing.assert_allclose(grid[[0, -1]], searched.alphas_[[0, -1]])
+    np.testing.assert_array_equal(grid, searched.alphas_)
     given = mc.KernelRidge(RBF, alpha=2.0).fit(X, Y)
     grid = mc.plot.RidgePathDisplay.from_estimator(given).alphas
     np.testing.assert_allclose(grid[[0, -1]], [2e-3, 2e3])
     interpolant = mc.KernelRidge(RBF, alpha=0).fit(X, Y)
     grid = mc.plot.RidgePathDisplay.from_estimator(interpolant).alphas
     np.testing.assert_allclose(grid[[0, -1]], [1e-3, 1e3])
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_the_dot_is_on_the_line_of_the_model(repeats: int) -> None:
+    model = mc.KernelRidge(RBF, alpha="loo").fit(np.tile(X, (repeats, 1)), np.tile(Y, repeats))
+    display = mc.plot.RidgePathDisplay.from_estimator(model)
+    assert display.alphas[np.argmin(display.loo_errors)] == model.alpha_
 
 
 def test_degenerate_problems_are_drawn() -> None:

@@ -116,6 +116,7 @@ def test_every_candidate_of_a_search_has_to_have_few_features() -> None:
     [S.NystromSolver(20, random_state=0), S.ConjugateGradient(random_state=0), S.Cholesky()],
     ids=["NystromSolver", "ConjugateGradient", "Cholesky"],
 )
+@pytest.mark.filterwarnings("ignore:.*compared, has the least")
 def test_a_search_has_one_grid_of_alphas(solver: Any) -> None:
     scales = {"scale": [0.01, 1.0, 100.0]}
     found = mc.KernelRidge(2.0 * mc.RBF(1.0), "loo", length_scales=scales, solver=solver).fit(X, Y)

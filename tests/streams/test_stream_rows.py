@@ -122,6 +122,7 @@ def test_a_fit_makes_few_passes() -> None:
     assert source.passes <= 6
 
 
+@pytest.mark.filterwarnings("ignore:.*that was compared, has the least")
 def test_a_search_of_length_scales_makes_a_few_passes_for_each() -> None:
     source = Again()
     scales = np.geomspace(0.3, 3.0, 11)

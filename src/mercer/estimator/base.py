@@ -33,6 +33,7 @@ Array = NDArray[np.floating[Any]]
 
 _PREFIX = "kernel__"
 _SHOWN = 100
+_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 def shown(value: object) -> str:
@@ -165,8 +166,9 @@ class KernelEstimator(BaseEstimator):
     def _fitting(self) -> Iterator[None]:
         """Forget the last fit; bring it back if this one fails or is interrupted."""
         before = dict(self.__dict__)
-        for name in [name for name in before if self._is_fitted_state(name)]:
-            delattr(self, name)
+        for name in before:
+            if self._is_fitted_state(name):
+                delattr(self, name)
         try:
             with single_blas():
                 yield
@@ -192,9 +194,16 @@ class KernelEstimator(BaseEstimator):
             data = points.data
         except ParameterError as error:  # it may have one value for each of other columns
             refused, data = error, X
-        with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
-            # The targets have their own check; the word says that they are not looked at here.
-            validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
+        plain = type(data) is np.ndarray and data.ndim == 2
+        named = hasattr(self, "feature_names_in_")
+        if plain and reset and not named:
+            self.n_features_in_ = data.shape[1]
+        # The width is all that there is to check of an array without names.
+        if named or not plain or getattr(self, "n_features_in_", None) != data.shape[1]:
+            message = "Pass the columns that fit saw, in that order."
+            with as_data_errors(type(self).__name__, message):
+                # The targets have their own check; the word says that they are not looked at here.
+                validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
         if refused is not None:
             raise refused
         doubt = unequal_columns(kernel, points) if reset else ""
@@ -265,6 +274,9 @@ class KernelEstimator(BaseEstimator):
                 f"{type(self).__name__}: y holds complex numbers, and targets are real; pass the "
                 "real and the imaginary part as two targets."
             )
+        plain = type(y) is np.ndarray and y.dtype in _FLOATS and y.ndim in (1, 2)
+        if plain and y.size and len(y) == n and np.isfinite(y).all():  # type: ignore[union-attr, arg-type]
+            return y  # type: ignore[return-value]
         remedy = "Pass finite numbers as y; drop the rows that have no target."
         # Sums of targets near the largest number overflow both ways before any is looked at.
         with as_data_errors(type(self).__name__, remedy), np.errstate(invalid="ignore"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
@@ -18,6 +19,9 @@ def checked_labels(owner: str, y: ArrayLike | None, n: int) -> NDArray[Any]:
         raise DataError(
             f"{owner} requires y to be passed, but the target y is None; call fit(X, y)."
         )
+    plain = type(y) is np.ndarray and y.dtype.kind in "iub" and y.shape == (n,)
+    if plain and 2 * len(np.unique(y)) <= n:  # scikit-learn has a word to say about more classes
+        return y  # type: ignore[return-value]
     remedy = "Pass one label for each row, of a few classes; drop the rows that have none."
     try:
         with as_data_errors(owner, remedy):

@@ -202,8 +202,8 @@ class RidgePathDisplay(Display):
         estimator : KernelRidge
             A fitted model.
         alphas : array-like of shape (n_alphas,), optional
-            Positive weights of the squared norm. By default the range that the model's own
-            search compared, or three decades to either side of the model's alpha.
+            Positive weights of the squared norm. By default those that the model's own search
+            compared, or three decades to either side of the model's alpha.
         ax : matplotlib Axes, optional
             The axes to draw on, whose lower part shows the degrees of freedom; a new figure by
             default.
@@ -304,7 +304,7 @@ class RidgePathDisplay(Display):
     def _errors(self, errors: Array, name: str, dot: float, **settings: Any) -> Line2D:
         """One curve with a dot at its minimum; the dots have two sizes in case they coincide."""
         line: Line2D
-        (line,) = self.ax_.plot(self.alphas, errors, label=name, **settings)
+        (line,) = self.ax_.plot(self.alphas, errors, label=f"{name} (dot: least)", **settings)
         least = np.argmin(errors)
         self.ax_.plot(
             self.alphas[least], errors[least], "o", color=line.get_color(), markersize=dot
@@ -330,6 +330,6 @@ def _default_alphas(estimator: KernelRidge) -> Array:
     compared: Array = getattr(estimator, "alphas_", np.empty(0))
     compared = compared[compared > 0]
     if compared.size > 1:
-        return np.geomspace(compared.min(), compared.max(), max(_N_ALPHAS, compared.size))
+        return np.sort(compared)  # those of the model, so that its alpha is where the dot is
     centre = estimator.alpha_ or 1.0
     return centre * np.logspace(-_DECADES, _DECADES, _N_ALPHAS)

@@ -156,6 +156,11 @@ class RowSource(ABC):
     def first_row(self) -> Points:
         """The first row."""
 
+    @property
+    def any_points(self) -> Points:
+        """Some rows, from which the types of the data are read."""
+        return self.first_row
+
     @abstractmethod
     def map_sum(self, summand: Callable[[RowBlock], Total]) -> Total:
         """Sum a function of each block of rows, in the order of the blocks."""
@@ -199,6 +204,11 @@ class InMemory(RowSource):
     def first_row(self) -> Points:
         """The first row."""
         return self.part.points[:1]
+
+    @property
+    def any_points(self) -> Points:
+        """All rows: a subset would be made first."""
+        return self.part.points
 
     def map_sum(self, summand: Callable[[RowBlock], Total]) -> Total:
         """The function of all rows."""

@@ -154,7 +154,7 @@ class ConjugateGradient(Solver):
 
     def _sample(self, task: RidgeTask) -> NDArray[np.intp]:
         """The rows on which candidates are compared, among those of positive weight."""
-        rows = np.flatnonzero(task.part("ConjugateGradient").mass)
+        rows = np.flatnonzero(task.compared("ConjugateGradient").part.mass)
         if len(rows) <= self.search_rows:
             return rows
         rng = random_numbers(self.random_state, task.owner)
@@ -272,10 +272,13 @@ def _sampled_errors(task: RidgeTask, rows: NDArray[np.intp]) -> Array:
     errors = np.full(task.alphas.shape, np.inf)
     if len(rows) < 2:  # no row remains when one is left out
         return errors
-    part = task.part("ConjugateGradient")
+    out = task.compared("ConjugateGradient")
+    part, groups = out.part, None if out.groups is None else out.groups[rows]
     gram = task.kernel(part.points[rows])
     weights = None if part.weights is None else part.weights[rows].astype(gram.dtype)
-    problem = RidgeProblem(gram, part.targets[rows], weights, task.fit_intercept)
+    problem = RidgeProblem(
+        gram, part.targets[rows], weights, task.fit_intercept, groups, out.scatter
+    )
     considered = task.alphas >= _LEAST_CHOICE * problem.mean_diagonal
     if not considered.any():
         considered[:] = True

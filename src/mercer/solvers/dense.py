@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mercer import validity
 from mercer.exceptions import DataError
 from mercer.linalg.cholesky import RIDGE
+from mercer.rows.left_out import LeftOut
 from mercer.rows.rows import RowBlock
 from mercer.solvers.protocol import (
     IN_BLOCKS,
@@ -57,7 +58,7 @@ class DenseSolver(Solver):
         if not problem.in_memory:
             return IN_BLOCKS
         size = self.cost(problem).size
-        if size is not None and size > problem.free:
+        if size is not None and not problem.fits(size):
             return TOO_LARGE
         return MANY_ROWS if problem.n > problem.dense_rows and not problem.needs_matrix else ""
 
@@ -70,7 +71,7 @@ class DenseSolver(Solver):
             )
         alphas, errors = tasks[0].alphas, []
         for task in tasks:
-            problem, _ = dense_problem(task, task.part(type(self).__name__))
+            problem, _ = dense_problem(task, task.compared(type(self).__name__))
             if not alphas.size:
                 alphas = default_alphas(problem.mean_diagonal, problem.n_rows, problem.dtype)
             errors.append(problem.errors(alphas, task.criterion))
@@ -107,13 +108,17 @@ class DenseSolver(Solver):
         spectrum, alphas = problem.spectrum(), task.alphas
         solutions = [problem.expand(spectrum.solve(problem.targets, alpha)) for alpha in alphas]
         dual = np.stack([solution.dual for solution in solutions])
+        dof = spectrum.effective_dof(alphas)
+        if task.left_out is not None:
+            problem, _ = dense_problem(task, task.left_out)
+            spectrum = problem.spectrum()
         return PathAnswer(
             part.points,
             dual if repair is None else np.stack([_folded(at, repair) for at in dual]),
             np.stack([solution.intercept for solution in solutions]),
-            spectrum.loo_errors(problem.targets, alphas).mean(axis=1),
-            spectrum.gcv_errors(problem.targets, alphas).mean(axis=1),
-            spectrum.effective_dof(alphas),
+            problem.averaged(spectrum.loo_errors(problem.targets, alphas, problem.groups)),
+            problem.averaged(spectrum.gcv_errors(problem.targets, alphas)),
+            dof,
         )
 
 
@@ -147,9 +152,11 @@ class Spectral(DenseSolver):
 
 
 def dense_problem(
-    task: RidgeTask, part: RowBlock, matrices: float = SPECTRAL_MATRICES
+    task: RidgeTask, rows: RowBlock | LeftOut, matrices: float = SPECTRAL_MATRICES
 ) -> tuple[RidgeProblem, validity.Repair | None]:
     """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
+    out = rows if isinstance(rows, LeftOut) else LeftOut(rows)
+    part = out.part
     gram = gram_matrix(task.owner, task.kernel, part.points, matrices, task.psd)
     repair = None
     if task.kernel.is_psd is not True:
@@ -158,7 +165,10 @@ def dense_problem(
         else:
             repair = validity.repair(gram, task.psd)  # type: ignore[arg-type]
             gram = repair.matrix
-    return RidgeProblem(gram, part.targets, part.weights, task.fit_intercept), repair
+    problem = RidgeProblem(
+        gram, part.targets, part.weights, task.fit_intercept, out.groups, out.scatter
+    )
+    return problem, repair
 
 
 def _folded(dual: Array, repair: validity.Repair) -> Array:

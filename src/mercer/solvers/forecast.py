@@ -139,7 +139,7 @@ class RidgeFit(Priced):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of kernel values of the data."""
-        return value_type(self.kernel, self.rows.first_row)
+        return value_type(self.kernel, self.rows.any_points)
 
     @property
     def columns(self) -> int:
@@ -160,7 +160,7 @@ class RidgeFit(Priced):
     def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
         """One pass over the rows; a map may hold the features of all of them."""
         size, every = 8.0 * 2 * width**2, 8.0 * self.n * width
-        holds = approximate and self.in_memory and every <= self.free / 4
+        holds = approximate and self.in_memory and self.fits(4 * every)
         return size + (every if holds else 0.0), float(self.n) * width**2
 
     def feature_obstacle(self, width: int) -> str:

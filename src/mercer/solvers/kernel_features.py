@@ -98,7 +98,7 @@ def unbound_map(map_: Any, task: FeatureTask) -> Any:
 
 def may_hold(size: float) -> bool:
     """Whether features of this size are kept in memory, instead of computed in every pass."""
-    return size <= min(_IN_MEMORY, memory.available() // 4)
+    return size <= _IN_MEMORY and memory.fits(4 * size)
 
 
 def no_frequencies(kernel: Kernel, map_: Any) -> str:

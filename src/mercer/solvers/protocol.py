@@ -26,6 +26,7 @@ from mercer.kernels.base import Kernel, value_type
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import contains_noise
 from mercer.parallel import cached_property
+from mercer.rows.left_out import LeftOut
 from mercer.rows.rows import InMemory, Made, RowBlock, RowSource
 from mercer.rows.sums import CountedDraw, Features, Trace
 
@@ -108,6 +109,10 @@ class FitProblem(ABC):
         """Bytes of memory that may still be allocated, read once."""
         return memory.available()
 
+    def fits(self, size: float) -> bool:
+        """Whether some bytes can be allocated; the system is asked only for large sizes."""
+        return size <= memory.SMALL or size <= self.free
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of kernel values."""
@@ -186,6 +191,8 @@ class FitProblem(ABC):
 
 def own_features(kernel: Kernel, rows: RowSource) -> tuple[int | None, str]:
     """The number of features that a kernel has of its own, and why they cannot be taken."""
+    if not kernel._reader.may_have_features:
+        return None, NO_FEATURES
     try:
         features = kernel.feature_map(rows.first_row)
         sparse, in_memory = sp.issparse(features), isinstance(rows, InMemory)
@@ -254,6 +261,8 @@ class RidgeTask:
         What the user calls alpha.
     psd : {"raise", "clip", "flip", "shift"}
         What to do with a matrix that has negative eigenvalues.
+    left_out : LeftOut, optional
+        The rows that are left out to compare candidates; by default each row alone.
     """
 
     owner: str
@@ -268,6 +277,7 @@ class RidgeTask:
     state: Any = None
     ridge: str = "alpha"
     psd: str = "raise"
+    left_out: LeftOut | None = None
 
     @property
     def n(self) -> int:
@@ -282,7 +292,7 @@ class RidgeTask:
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The type in which the kernel is computed."""
-        return value_type(self.kernel, self.rows.first_row)
+        return value_type(self.kernel, self.rows.any_points)
 
     @property
     def middle(self) -> Array:
@@ -301,6 +311,15 @@ class RidgeTask:
             f"{self.owner}: {solver} needs all {self.n} rows in memory, and they come in blocks; "
             "take solvers.NystromSolver(), which does with sums over them, or pass arrays."
         )
+
+    def compared(self, solver: str) -> LeftOut:
+        """The rows that are left out to compare candidates, for a solver that has all in memory."""
+        return LeftOut(self.part(solver)) if self.left_out is None else self.left_out
+
+    @property
+    def compared_rows(self) -> RowSource:
+        """The rows that are left out to compare candidates."""
+        return self.rows if self.left_out is None else InMemory(self.left_out.part)
 
     def of_sample(self, size: int, function: Callable[[RowBlock], Made]) -> Made:
         """A function of some rows, applied where they are.
@@ -328,9 +347,10 @@ class RidgeTask:
         """The task with the default grid if no alphas are given, from the mean of w_i K_ii."""
         if self.alphas.size:
             return self
-        count = self.rows.statistics.rows
+        rows = self.compared_rows
+        count = rows.statistics.rows
         with np.errstate(over="ignore"):
-            scale = self.rows.map_sum(Trace(self.kernel)) / count
+            scale = rows.map_sum(Trace(self.kernel)) / count
         if not np.isfinite(scale):
             raise DataError(
                 f"{self.owner}: values k(x, x) of {self.kernel!r} exceed the range of {self.dtype},"
@@ -510,7 +530,7 @@ class Solver(ABC):
         if impossible:
             return impossible
         size = self.cost(problem).size
-        if self._must_fit(problem) and size is not None and size > problem.free:
+        if self._must_fit(problem) and size is not None and not problem.fits(size):
             return TOO_LARGE
         return self._impractical(problem) or kernel
 

@@ -39,11 +39,10 @@ def gram_matrix(
     itemsize = floating_type(kernel.expression, pairs).itemsize
     if remedy is None and itemsize == 8:
         remedy = "pass X as float32"
-    memory.require(
-        int(n * n * _bytes_per_entry(kernel, matrices, itemsize, psd)),
-        f"{name} on {n} rows",
-        "fit on fewer rows" + (f", or {remedy}" if remedy else ""),
-    )
+    size = int(n * n * _bytes_per_entry(kernel, matrices, itemsize, psd))
+    if size > memory.SMALL:
+        remedy = "fit on fewer rows" + (f", or {remedy}" if remedy else "")
+        memory.require(size, f"{name} on {n} rows", remedy)
     gram = engine.gram(kernel.expression, pairs)
     with np.errstate(over="ignore", invalid="ignore"):  # of infinities
         is_finite = np.isfinite(gram.sum())

@@ -23,24 +23,13 @@ X, Y, _, Z, WEIGHTS, _ = PLANE
 RBF = mc.RBF(length_scale=0.8)
 
 
-def exceptions_of_principle(estimator: mc.NadarayaWatson) -> dict[str, str]:
-    """Checks that contradict what a configuration promises."""
-    if estimator.bandwidth is None:
-        return {}
-    reason = "a row is left out with its weight, its copies are left out one by one"
-    return {
-        f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")
-    }
-
-
 @parametrize_with_checks(
     [
         mc.NadarayaWatson(),
         mc.NadarayaWatson(degree=1),
         mc.NadarayaWatson(degree=1, bandwidth=None),
         mc.NadarayaWatson(mc.RBF(length_scale=1.0), bandwidth=None),
-    ],
-    expected_failed_checks=exceptions_of_principle,
+    ]
 )
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -172,3 +161,35 @@ def test_an_interrupted_search_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch
         model.fit(X, Y)
     assert model.converged_ is False
     assert math.isfinite(model.predict(Z).sum())
+
+
+# Copies ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("degree", [0, 1])
+def test_a_row_is_left_out_with_its_copies(degree: Any) -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform(0, 6, size=(40, 1))
+    targets = np.sin(inputs).ravel() + 0.3 * rng.normal(size=40)
+    rows = rng.integers(0, 40, size=70)
+    once, counts = np.unique(rows, return_counts=True)
+    repeated = mc.NadarayaWatson(degree=degree).fit(inputs[rows], targets[rows])
+    kernel = repeated.kernel_
+    weighted = mc.NadarayaWatson(kernel, degree=degree, bandwidth=None)
+    weighted.fit(inputs[once], targets[once], sample_weight=counts.astype(float))
+    place = np.searchsorted(once, rows)
+    np.testing.assert_allclose(repeated.loo_residuals_, weighted.loo_residuals_[place], atol=1e-9)
+    assert repeated.loo_error_ == pytest.approx(weighted.loo_error_)
+    for i in (0, 7):
+        rest = rows != rows[i]
+        other = mc.NadarayaWatson(kernel, degree=degree, bandwidth=None)
+        other.fit(inputs[rows[rest]], targets[rows[rest]])
+        left_out = targets[rows[i]] - other.predict(inputs[rows[[i]]])[0]
+        assert repeated.loo_residuals_[i] == pytest.approx(left_out, abs=1e-9)
+
+
+def test_rows_measured_again_keep_their_scatter() -> None:
+    inputs = np.tile(np.linspace(0, 3, 12)[:, None], (2, 1))
+    targets = np.sin(inputs).ravel() + np.repeat([0.1, -0.1], 12)
+    model = mc.NadarayaWatson().fit(inputs, targets)
+    assert model.loo_error_ == pytest.approx(np.mean(model.loo_residuals_**2))

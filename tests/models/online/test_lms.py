@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
 from lms_loop import naive
-from mercer.exceptions import DataError, ParameterError, ValidityError
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError
 from model_samples import STREAM
 from references import matrix, spectrum
 
@@ -86,6 +86,19 @@ def test_a_small_budget_and_a_large_step_diverge_and_say_so() -> None:
     model = mc.KernelLMS(RBF, 1.9, budget=mc.budgets.Remove(1), max_iter=100)
     with pytest.raises(ParameterError, match=r"errors overflow.*step_size smaller than 1.9"):
         model.fit(np.zeros((50, 3)), np.ones(50))
+
+
+def test_targets_that_overflow_are_refused_without_another_word() -> None:
+    targets = np.where(np.arange(40) % 2, 1e308, -1e308)
+    with pytest.raises(ParameterError, match="the errors overflow"):
+        mc.KernelLMS(RBF, 1.5, max_iter=3).fit(np.linspace(0, 0.1, 40)[:, None], targets)
+
+
+def test_targets_far_from_zero_are_named() -> None:
+    inputs = np.linspace(0, 1, 30)[:, None]
+    with pytest.warns(NumericalWarning, match=r"a mean of 1e\+06 .*subtract the mean from y"):
+        mc.KernelLMS(RBF).fit(inputs, np.sin(inputs).ravel() + 1e6)
+    mc.KernelLMS(RBF).fit(inputs, np.sin(inputs).ravel() + 1)
 
 
 def test_a_negative_square_is_refused() -> None:

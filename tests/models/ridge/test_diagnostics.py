@@ -84,13 +84,15 @@ def test_paths_are_those_of_the_features(name: str, weights: Any) -> None:
     found = model(name).fit(X, Y, weights)
     phi, w = found.feature_map_.transform(X), np.ones(N) if weights is None else W
     count = np.count_nonzero(w)
+    shares = 1 / np.average((Y - np.average(Y, axis=0, weights=w)) ** 2, axis=0, weights=w)
+    shares /= shares.sum()
     loo, gcv, dof = [], [], []
     for alpha in ALPHAS:
         smooth = hat(phi, w, alpha, True)
         dof.append(np.trace(smooth))
-        loo.append(np.average((left_out(phi, w, alpha, True) ** 2).mean(axis=1), weights=w))
+        loo.append(np.average(left_out(phi, w, alpha, True) ** 2 @ shares, weights=w))
         plain = (Y - smooth @ Y) / (1 - dof[-1] / count)
-        gcv.append(np.average((plain**2).mean(axis=1), weights=w))
+        gcv.append(np.average(plain**2 @ shares, weights=w))
     assert_allclose(found.loo_path(ALPHAS), loo, rtol=1e-8)
     assert_allclose(found.gcv_path(ALPHAS), gcv, rtol=1e-8)
     assert_allclose(found.dof_path(ALPHAS), dof, rtol=1e-9)

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 import mercer as mc
 from mercer.exceptions import MemoryForecastError
+from mercer.rows.left_out import LeftOut
 from mercer.rows.rows import RowBlock
 from mercer.solvers.ridge.feature_problem import FeatureProblem, InnerProducts, feature_problem
 from mercer.solvers.ridge.gram import RidgeProblem
@@ -27,7 +28,7 @@ def features(points: mc.Points) -> Any:
 @pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_it_is_the_problem_of_all_pairs(weights: Any, fit_intercept: bool) -> None:
-    part = RowBlock(mc.Points(X), Y, weights)
+    part = LeftOut(RowBlock(mc.Points(X), Y, weights))
     few = feature_problem("Owner", part, features, 4, fit_intercept=fit_intercept)
     assert isinstance(few, FeatureProblem)
 
@@ -44,7 +45,7 @@ def test_it_is_the_problem_of_all_pairs(weights: Any, fit_intercept: bool) -> No
 
 
 def test_more_features_than_rows_are_a_problem_of_pairs() -> None:
-    part = RowBlock(mc.Points(X[:3]), Y[:3])
+    part = LeftOut(RowBlock(mc.Points(X[:3]), Y[:3]))
     assert isinstance(feature_problem("Owner", part, features, 4, fit_intercept=True), RidgeProblem)
 
 

@@ -76,6 +76,13 @@ def test_coefficients(weights: Array | None, fit_intercept: bool, alpha: float) 
     assert_allclose(b, constant, rtol=1e-9)
 
 
+def shares(w: Array, fit_intercept: bool) -> Array:
+    """Shares of targets in averages: inverse variances, about zero without an intercept."""
+    middle = np.average(Y, axis=0, weights=w) if fit_intercept else 0.0
+    inverse = 1 / np.average((Y - middle) ** 2, axis=0, weights=w)
+    return inverse / inverse.sum()
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_degrees_of_freedom_and_gcv(fit_intercept: bool) -> None:
     sums = Moments.of(blocks(None), M, ORIGIN if fit_intercept else np.zeros(T))
@@ -87,7 +94,9 @@ def test_degrees_of_freedom_and_gcv(fit_intercept: bool) -> None:
         hat = design @ np.linalg.solve(design.T @ design + penalty, design.T)
         assert ridge.effective_dof(alpha) == pytest.approx(np.trace(hat))
         residual = Y - hat @ Y
-        wanted = np.mean(residual**2) / (1 - np.trace(hat) / N) ** 2
+        wanted = (
+            np.mean(residual**2 @ shares(np.ones(N), fit_intercept)) / (1 - np.trace(hat) / N) ** 2
+        )
         assert_allclose(ridge.gcv(np.array([alpha])), wanted, rtol=1e-8)
 
 
@@ -105,11 +114,13 @@ def test_leaving_rows_out(weights: Array | None, fit_intercept: bool) -> None:
     sums = Moments.of(blocks(weights), M, ORIGIN if fit_intercept else np.zeros(T))
     ridge = FeatureRidge.decompose(sums, WHITE, fit_intercept=fit_intercept)
     for alpha in (0.1, 10.0):
-        total = 0.0
+        total = np.zeros(T)
         for i in range(N):
             without = w.copy()
             without[i] = 0
             c, b = dense(without, alpha, fit_intercept=fit_intercept)
-            total += w[i] * float(np.mean((Y[i] - PHI[i] @ c - b) ** 2))
-        found = ridge.loo(blocks(weights), np.array([alpha]))
-        assert_allclose(found, total / w.sum(), rtol=1e-8)
+            total = total + w[i] * (Y[i] - PHI[i] @ c - b) ** 2
+        grouped = ((block, None) for block in blocks(weights))
+        sums = ridge.loo_sums(grouped, np.array([alpha]))
+        assert_allclose(sums, total[None], rtol=1e-8)
+        assert_allclose(ridge.loo_errors(sums), total @ shares(w, fit_intercept) / w.sum())

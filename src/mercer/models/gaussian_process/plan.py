@@ -101,7 +101,7 @@ def planned(
     if is_small and not is_asked and not data.kernel._reader.may_have_features:
         # "auto" prefers nothing but features to the whole matrix of so few rows.
         size = GaussianProcessFit.learning_matrices * 8.0 * n * n
-        if size <= memory.available():
+        if memory.fits(size):
             return Plan(Cholesky(), Cholesky(), fits=True)
     problem = _problem(data, learns, criterion)
     if is_asked:

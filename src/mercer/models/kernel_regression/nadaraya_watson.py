@@ -23,6 +23,8 @@ from mercer.models.explanation import ExplainedModel, Positions, Terms
 from mercer.models.kernel_regression.local_fits import Coordinates, Smoother, negative_values
 from mercer.models.regressor import KernelRegressor
 from mercer.parallel import cached_property
+from mercer.rows.left_out import LeftOut, left_out
+from mercer.rows.rows import InMemory, RowBlock
 
 Array = NDArray[np.floating[Any]]
 Watch = Callable[[Kernel, float, int], bool]
@@ -75,7 +77,8 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     targets_ : ndarray of shape (n,) or (n, n_targets)
         Their targets.
     loo_residuals_ : ndarray of shape (n,) or (n, n_targets)
-        y_i minus the prediction for x_i from the other rows. Computed when first asked for.
+        y_i minus the prediction for x_i from the rows that differ from it. Computed when first
+        asked for.
     loo_error_ : float
         Their (weighted) mean square, averaged over targets. Without a search it is computed when
         first asked for.
@@ -100,9 +103,8 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     Where these do not help (a string that shares nothing with any other), it is the mean of all
     targets. Lines there are constants.
 
-    A row is left out alone. Copies of it with the same target predict it without error, and the
-    shortest bandwidth seems best. Pass each row once, with the number of its copies as its weight:
-    a row is left out together with its weight.
+    A row is left out together with all rows that are equal to it: a row that its copies predict
+    would make the shortest bandwidth seem best.
 
     References
     ----------
@@ -202,13 +204,15 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     def loo_residuals_(self) -> Array:
         """Leave-one-out residuals."""
         self._require_two_rows("loo_residuals_")
-        return self._shaped(self._smoother.loo_residuals())
+        compared, out = _without_copies(self._smoother)
+        return self._shaped(out.residuals(compared.loo_residuals(), self._smoother.targets))
 
     @cached_property
     def loo_error_(self) -> float:
         """Mean squared leave-one-out residual."""
         self._require_two_rows("loo_error_")
-        return float(self._smoother.loo_error())
+        compared, out = _without_copies(self._smoother)
+        return compared.loo_error() + float(np.mean(out.scatter))
 
     def _require_two_rows(self, name: str) -> None:
         check_is_fitted(self)
@@ -256,11 +260,13 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
         self._check_searchable(smoother)
         # The tolerances of L-BFGS are for targets of standard deviation 1.
         unit = float(smoother.targets.std()) or 1.0
-        scaled = replace(smoother, targets=smoother.targets / unit)
+        compared, out = _without_copies(smoother)
+        scaled = replace(compared, targets=compared.targets / unit)
+        scatter = float(np.mean(out.scatter))
 
         def says_stop(kernel: Kernel, error: float, n_iter: int) -> bool:
             best = replace(smoother, kernel=kernel)
-            return report(partial(self._searched, best, error * unit**2, n_iter))
+            return report(partial(self._searched, best, error * unit**2 + scatter, n_iter))
 
         kernel, error, stopped = _best_shift(scaled, says_stop)
         n_iter = 0
@@ -270,7 +276,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
             if result.fun < error:
                 kernel, error = kernel.with_theta(result.x), float(result.fun)
         best = replace(smoother, kernel=kernel)
-        self.__dict__.update(self._searched(best, error * unit**2, n_iter))
+        self.__dict__.update(self._searched(best, error * unit**2 + scatter, n_iter))
         self.converged_ = n_iter < _MAX_ITER and not stopped
         if n_iter >= _MAX_ITER:
             warn(
@@ -322,6 +328,19 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
                 "NadarayaWatson: degree = 1 needs the coordinates of the points, which a given "
                 "matrix does not have; use degree=0."
             )
+
+
+def _without_copies(smoother: Smoother) -> tuple[Smoother, LeftOut]:
+    """The smoother of the rows without copies, which are left out together."""
+    block = RowBlock(smoother.points, smoother.targets, smoother.weights)
+    out = left_out(smoother.kernel, InMemory(block))
+    if out is None:
+        return smoother, LeftOut(block)
+    part, coordinates = out.part, smoother.coordinates
+    if coordinates is not None:
+        coordinates = Coordinates.from_points(part.points)
+    assert part.weights is not None
+    return Smoother(smoother.kernel, part.points, part.targets, part.weights, coordinates), out
 
 
 def _best_shift(smoother: Smoother, says_stop: Watch) -> tuple[Kernel, float, bool]:

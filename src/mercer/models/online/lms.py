@@ -37,6 +37,10 @@ _METHODS = ("stochastic", "batch")
 # Passes over single rows, and steps of a batch, unless max_iter is given.
 _PASSES = 1
 _STEPS = 1000
+# Targets whose mean is more than this many standard deviations from zero, in at least so many rows,
+# lead to a warning.
+_FAR = 30.0
+_MANY_ROWS = 10
 # A k(x, x) below minus this, relative to the largest, is negative beyond rounding.
 _ROUNDING = 1e-8
 
@@ -115,7 +119,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
     feature_map_ : callable, transformer or Kernel
         The map used, a transformer being fitted. Only with `feature_map`.
     intercept_ : float
-        Always 0.0; add a ``Constant`` to the kernel for an offset.
+        Always 0.0: learning begins at zero. Subtract the mean from targets that are far from it.
     kernel_ : Kernel
         The kernel used, with length-scales resolved to numbers by the rows of the first call.
     step_size_ : float
@@ -273,6 +277,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         weights = None if sample_weight is None else training.weights
         self.kernel_ = kernel.resolve(points, weights)
         self.intercept_ = 0.0
+        _warn_of_offset(training)
         return training
 
     def _later_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingRows:
@@ -328,7 +333,8 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
     def _advance(self, progress: Progress, rows: Rows, training: TrainingRows) -> Progress:
         targets, weights = training.targets_and_weights(rows)
         steps = Steps(self.step_size_, float(self.alpha), self.budget)
-        expansion, errors = steps.learn(progress.expansion, rows, targets, weights)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            expansion, errors = steps.learn(progress.expansion, rows, targets, weights)
         if not np.isfinite(errors).all():
             raise ParameterError(
                 f"KernelLMS: the errors overflow; pass a step_size smaller than "
@@ -420,6 +426,24 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
                 f'KernelLMS: budget = {self.budget!r} has no meaning with method="batch"; leave '
                 "one of them out."
             )
+
+
+def _warn_of_offset(training: TrainingRows) -> None:
+    """Warn of targets far from zero, where learning begins."""
+    targets = training.targets[training.weights > 0]
+    if len(targets) < _MANY_ROWS:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):  # refused later
+        means, spreads = targets.mean(axis=0), targets.std(axis=0)
+    far = (np.abs(means) > _FAR * spreads) & (spreads > 0)
+    if far.any():
+        mean, spread = means[far][0], spreads[far][0]
+        warn(
+            f"KernelLMS: the targets have a mean of {mean:.3g} and a standard deviation of "
+            f"{spread:.3g}, and learning begins at zero, without an intercept; subtract the mean "
+            "from y.",
+            NumericalWarning,
+        )
 
 
 def _require_finite(kernel: Kernel, is_finite: bool) -> None:

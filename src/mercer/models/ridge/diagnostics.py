@@ -13,6 +13,7 @@ from mercer.exceptions import DataError
 from mercer.models.length_scales import checked_alphas
 from mercer.models.regressor import KernelRegressor
 from mercer.parallel import cached_property
+from mercer.rows.left_out import Codes, LeftOut, left_out
 from mercer.rows.rows import InMemory, RowBlock
 from mercer.solvers import LeaveOneOut, RidgeProblem, RidgeTask
 from mercer.solvers.dense import dense_problem
@@ -31,6 +32,7 @@ class Training:
     n_rows: int
     fit_intercept: bool
     psd: str
+    groups: Codes | None = None  # (n,): of rows that are left out together
 
 
 class RidgeDiagnostics(KernelRegressor):
@@ -47,7 +49,8 @@ class RidgeDiagnostics(KernelRegressor):
     @cached_property
     def loo_residuals_(self) -> Array:
         """Leave-one-out residuals."""
-        return self._shaped(self._leave_one_out.residuals)
+        merged = self._leave_one_out.residuals
+        return self._shaped(_left_out(self).residuals(merged, _all_rows(self).targets))
 
     @cached_property
     def effective_dof_(self) -> float:
@@ -125,21 +128,27 @@ def _fitted_problem(model: RidgeDiagnostics) -> RidgeProblem | FeatureProblem:
     """The problem that was solved: the Gram matrix, or the features, with the targets."""
     check_is_fitted(model)
     owner, training, function = type(model).__name__, model._training, model._function
-    part = _all_rows(model)
+    out = _left_out(model)
     if function is None:
         task = RidgeTask(
             owner,
             model.kernel_,
-            InMemory(part),
+            InMemory(out.part),
             training.fit_intercept,
             np.array([model.alpha_]),
             psd=training.psd,
         )
-        return dense_problem(task, part)[0]
+        return dense_problem(task, out)[0]
     # Features have a kernel of their own, which need not be the one that they approximate.
     return feature_problem(
-        owner, part, function.features, len(function.coef), fit_intercept=training.fit_intercept
+        owner, out, function.features, len(function.coef), fit_intercept=training.fit_intercept
     )
+
+
+def _left_out(model: RidgeDiagnostics) -> LeftOut:
+    """The rows that were fitted, without copies, or with their groups."""
+    part = _all_rows(model)
+    return left_out(model.kernel_, InMemory(part), model._training.groups) or LeftOut(part)
 
 
 def _all_rows(model: RidgeDiagnostics) -> RowBlock:

@@ -15,10 +15,16 @@ from mercer.estimator import checks
 from mercer.estimator.iterative import IterativeEstimator, Report
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
-from mercer.models.length_scales import candidates, checked_alphas
+from mercer.models.length_scales import (
+    candidates,
+    checked_alphas,
+    end_of_alphas,
+    end_of_lengths,
+)
 from mercer.models.representer import FeatureRepresenterModel
 from mercer.models.results import RidgePath
 from mercer.models.ridge.diagnostics import RidgeDiagnostics, Training
+from mercer.rows.left_out import LeftOut, group_codes, left_out
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.solvers.dense import Spectral
 from mercer.solvers.forecast import Forecast, RidgeFit, choose, forecast, priced, widest
@@ -50,8 +56,9 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     alpha : float or {"loo", "gcv"}, default=1.0
         Weight of the squared norm. 0 gives the interpolant of least norm (least squares where no
         function interpolates). "loo" takes the alpha of `alphas` with the least mean squared
-        leave-one-out error, "gcv" that with the least generalised cross-validation error, averaged
-        over targets; both reduce the matrix once for all alphas.
+        leave-one-out error, "gcv" that with the least generalised cross-validation error; both
+        reduce the matrix once for all alphas. Errors of several targets are averaged, each divided
+        by the variance of the target.
     fit_intercept : bool, default=True
         Whether to fit the constant b, which is not penalised.
     alphas : array-like of float, optional
@@ -106,15 +113,16 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     search_kernels_ : tuple of Kernel
         The kernels compared. Only after a search.
     search_errors_ : ndarray of shape (n_kernels, n_alphas)
-        The criterion for every pair, infinite where it is not defined or exceeds float64. Only
-        after a search.
+        The criterion for every pair, infinite where it is not defined or exceeds float64. For
+        several targets it is an average, weighted by the inverse of their variances. Only after a
+        search.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str
         Names of columns seen during fit, if all are strings.
     loo_residuals_ : ndarray of shape (n,) or (n, n_targets)
-        Leave-one-out residuals: y_i minus what the model fitted without row i (and its weight)
-        predicts for it. Computed when first asked for.
+        Leave-one-out residuals: y_i minus what the model predicts for row i if it is fitted
+        without row i, its copies, or its group. Computed when first asked for.
     shrinkage_ : ndarray
         s / (s + alpha), descending, s being the eigenvalues of the (centred, weighted) Gram matrix:
         how much of the target along each eigenvector is kept. Computed when first asked for.
@@ -130,6 +138,16 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     With an intercept, leave-one-out residuals are a_i / (G_ii - 1/(n alpha)), where
     G = (HKH + alpha I)^-1 and H = I - 11'/n. The squared norm is weighted by alpha, not n alpha:
     doubling all rows is the same as halving alpha, and as weights of 2.
+
+    Leaving a row out leaves out all rows that are equal to it for the kernel: a row that its copies
+    predict would make the least alpha seem best. So repeated rows choose what one row chooses with
+    the sum of their weights. If rows belong together without being equal, such as the repeated
+    measurements of a person, pass ``groups``: whole groups are then left out. Rows in blocks are
+    left out one by one.
+
+    If the least alpha of the default grid wins, the data seem to have no noise; there is a warning
+    if near copies of rows may be the reason. If the largest wins, the data show nothing but noise
+    to this kernel, and predictions are nearly the mean of the targets.
 
     Rows need not be in memory: `fit` and `predict` take blocks (`mercer.Blocks`), arrays in files
     and Dask collections. Solvers are then `NystromSolver`, `Falkon`, `Primal` and `RandomFeatures`;
@@ -187,7 +205,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     # Fitting ------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -200,6 +218,9 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             that are data frames.
         sample_weight : array-like of shape (n,), float, Dask collection or str, optional
             Non-negative weights of the rows; a weight of 2 is a row repeated, 0 a row removed.
+        groups : array-like of shape (n,), optional
+            Labels of groups of rows, such as persons, that are left out together when alpha and
+            length-scales are chosen, and in `loo_residuals_`. For rows in memory.
 
         Returns
         -------
@@ -208,16 +229,18 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         """
         with self._fitting():
             self._check_parameters()
-            rows = self._prepare(X, y, sample_weight)
+            rows = self._prepare(X, y, sample_weight, groups)
             kernels = self._candidates(rows)
             self.solver_ = self._chosen_solver(rows, kernels, searches=self._searches)
             with self._iterations(X, y, None) as report:
-                tasks = [self._task(kernel, rows, report) for kernel in kernels]
+                out = self._rows_left_out(rows) if self._searches else None
+                tasks = [self._task(kernel, rows, report, out) for kernel in kernels]
                 if self._searches:
                     searched = self.solver_.search(tasks)
                     answer, best = searched.answer, searched.best
                     self.search_kernels_, self.alphas_ = kernels, searched.alphas
                     self.search_errors_ = searched.errors
+                    self._warn_of_ends(tasks, best, answer.alpha)
                 else:
                     answer, best = self.solver_.ridge(tasks[0]), 0
                 _require_finite(tasks[best], answer.dual, answer.intercept)
@@ -226,7 +249,15 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
                     warn(f"{type(self).__name__}: {answer.doubt}.", NumericalWarning)
         return self
 
-    def path(self, X: Any, y: Any, alphas: ArrayLike, sample_weight: Any = None) -> RidgePath:
+    def path(
+        self,
+        X: Any,
+        y: Any,
+        alphas: ArrayLike,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+    ) -> RidgePath:
         """Fit at every alpha at once, by the solver; the estimator itself is left as it is.
 
         The kernel is used as given: `length_scales` is not searched. The matrix is decomposed once;
@@ -243,6 +274,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             Weights of the squared norm, 0 or more.
         sample_weight : array-like of shape (n,), float, Dask collection or str, optional
             Non-negative weights of the rows.
+        groups : array-like of shape (n,), optional
+            Labels of groups of rows that are left out together, as in `fit`.
 
         Returns
         -------
@@ -252,9 +285,10 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         model = type(self)(**self.get_params(deep=False))
         model._check_parameters()
         model.alpha, model.alphas = "loo", checked_alphas(alphas)
-        rows = model._prepare(X, y, sample_weight)
+        rows = model._prepare(X, y, sample_weight, groups)
         solver = model._chosen_solver(rows, (model.kernel_,), searches=True)
-        task = replace(model._task(model.kernel_, rows), compares=False, state=None)
+        task = model._task(model.kernel_, rows, out=model._rows_left_out(rows))
+        task = replace(task, compares=False, state=None)
         answer = solver.path(task)
         _require_finite(task, answer.dual, answer.intercept)
         if answer.doubt:
@@ -280,15 +314,17 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     def _searches(self) -> bool:
         return self.length_scales is not None or isinstance(self.alpha, str)
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> RowSource:
+    def _prepare(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> RowSource:
         """Validate the data; resolve the kernel."""
         kernel, owner = self._kernel_or_default(self.kernel, X), type(self).__name__
         stream, given = self._stream(
             kernel, X, y, sample_weight, Numbers(owner), whole=_rows_in_memory(self.solver)
         )
         rows: RowSource
-        targets = weights = None
+        targets = weights = codes = None
         if stream is not None:
+            if groups is not None:
+                raise DataError(f"{owner}: groups need rows in memory; pass arrays.")
             rows = stream
             self._is_vector = getattr(stream.survey.targets, "shape", None) == ()
             largest = float(stream.statistics.largest.max(initial=0.0))
@@ -300,6 +336,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             # Diagnostics are computed later, and must see what was fitted: hence the copies.
             targets = targets.reshape(len(points), -1).copy()
             weights = None if weights is None else weights.copy()
+            codes = None if groups is None else group_codes(owner, groups, len(points))
             rows = InMemory(RowBlock(points, targets, weights))
             largest = float(np.abs(targets).max(initial=0.0))
         if largest and not _LEAST_TARGET <= largest <= _LARGEST_TARGET:
@@ -307,9 +344,32 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
                 f"{owner}: the largest target is {largest:.3g} in absolute value, and squares of "
                 "such targets exceed the range of float64; divide y by a constant."
             )
-        self._training = Training(targets, weights, len(rows), bool(self.fit_intercept), self.psd)
+        fit_intercept = bool(self.fit_intercept)
+        self._training = Training(targets, weights, len(rows), fit_intercept, self.psd, codes)
         self.kernel_ = rows.resolve(kernel)
         return rows
+
+    def _rows_left_out(self, rows: RowSource) -> LeftOut | None:
+        """The rows that are left out to compare candidates; None if each is left out alone."""
+        groups = self._training.groups
+        if groups is not None and self.alpha == "gcv":
+            raise ParameterError(
+                f'{type(self).__name__}: alpha = "gcv" averages over rows, and leaves out no '
+                'groups; pass alpha="loo", or leave groups out.'
+            )
+        return left_out(self.kernel_, rows, groups)
+
+    def _warn_of_ends(self, tasks: Sequence[RidgeTask], best: int, alpha: float) -> None:
+        """Warn if the best candidate is at an end of its grid, and others may be better."""
+        errors = self.search_errors_[best]
+        compared = self.alphas_[np.isfinite(errors)]
+        if len(tasks) == 1 and compared.min() < alpha < compared.max():
+            return
+        doubt = end_of_alphas(
+            self.alphas_, errors, tasks[best], self.alphas is not None
+        ) or end_of_lengths(self.search_kernels_, self.search_errors_.min(axis=1), best)
+        if doubt:
+            warn(f"{type(self).__name__}: {doubt}.", NumericalWarning)
 
     def _candidates(self, rows: RowSource) -> tuple[Kernel, ...]:
         """The kernels to compare, resolved."""
@@ -325,7 +385,13 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             return np.array([float(self.alpha)])
         return np.empty(0) if self.alphas is None else checked_alphas(self.alphas)
 
-    def _task(self, kernel: Kernel, rows: RowSource, report: Report | None = None) -> RidgeTask:
+    def _task(
+        self,
+        kernel: Kernel,
+        rows: RowSource,
+        report: Report | None = None,
+        out: LeftOut | None = None,
+    ) -> RidgeTask:
         """The problem that is given to the solver."""
         return RidgeTask(
             type(self).__name__,
@@ -341,6 +407,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             resumes=self.warm_start,
             state=getattr(self, "_state", None) if self.warm_start else None,
             psd=self._training.psd,
+            left_out=out,
         )
 
     def _attributes(self, kernel: Kernel, answer: RidgeAnswer) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from mercer import memory
 from mercer.kernels.points import Points
 from mercer.parallel import cached_property, single_blas
-from mercer.rows.moments import Block, Moments
-from mercer.rows.rows import RowBlock
-from mercer.rows.sums import Features, blocks_of
-from mercer.solvers.ridge.features import FeatureRidge
+from mercer.rows.left_out import LeftOut
+from mercer.rows.moments import Moments
+from mercer.rows.sums import Features
+from mercer.solvers.ridge.features import FeatureRidge, Grouped, grouped_blocks
 from mercer.solvers.ridge.gram import LeaveOneOut, RidgeProblem
 
 Array = NDArray[np.floating[Any]]
@@ -63,25 +63,36 @@ class FeatureProblem:
     """
 
     def __init__(
-        self, part: RowBlock, features: Features, width: int, *, fit_intercept: bool
+        self, out: LeftOut, features: Features, width: int, *, fit_intercept: bool
     ) -> None:
-        self.part, self.features, self.width = part, features, width
+        self.out, self.features, self.width = out, features, width
         self.fit_intercept = fit_intercept
 
     @cached_property
     def _ridge(self) -> FeatureRidge:
-        sums = Moments.of(self._blocks(), self.width, np.zeros(self.part.targets.shape[1]))
+        blocks = (block for block, _ in self._blocks())
+        sums = Moments.of(blocks, self.width, np.zeros(self.out.part.targets.shape[1]))
+        # Merging rows has taken their scatter from the targets.
+        sums = replace(sums, energy=sums.energy + sums.weight * self.out.scatter)
         with single_blas():
             return FeatureRidge.decompose(sums, None, fit_intercept=self.fit_intercept)
 
-    def _blocks(self) -> Iterator[Block]:
-        for phi, targets, weights in blocks_of(self.part, self.features, self.width):
-            yield phi.astype(np.float64, copy=False), targets.astype(np.float64), weights
+    def _blocks(self) -> Iterator[Grouped]:
+        out = self.out
+        for block, groups in grouped_blocks(out.part, self.features, self.width, out.groups):
+            phi, targets, weights = block
+            yield (phi.astype(np.float64, copy=False), targets.astype(np.float64), weights), groups
 
     def leave_one_out(self, alpha: float) -> LeaveOneOut:
         """Residuals of all leave-one-out fits at one alpha."""
-        residuals = [self._ridge.loo_residuals(block, [alpha])[0] for block in self._blocks()]
-        return LeaveOneOut(np.concatenate(residuals), self._ridge.effective_dof(alpha))
+        parts = [
+            self._ridge.loo_residuals(block, [alpha], groups)[0] for block, groups in self._blocks()
+        ]
+        residuals = np.concatenate(parts)
+        if self.out.groups is not None:  # blocks hold the rows of one group after another
+            order = np.argsort(self.out.groups, kind="stable")
+            residuals[order] = residuals.copy()
+        return LeaveOneOut(residuals, self._ridge.effective_dof(alpha))
 
     def eigenvalues(self) -> Array:
         """The eigenvalues of the (centred, weighted) matrix of pairs."""
@@ -95,14 +106,18 @@ class FeatureProblem:
     def errors(self, alphas: Array, criterion: str) -> Array:
         """The errors that "loo" or "gcv" minimises, at each alpha."""
         ridge = self._ridge
-        errors = ridge.gcv(alphas) if criterion == "gcv" else ridge.loo(self._blocks(), alphas)
+        if criterion == "gcv":
+            errors = ridge.gcv(alphas, self.out)
+        else:
+            errors = ridge.loo_errors(ridge.loo_sums(self._blocks(), alphas), self.out)
         return np.where(np.isnan(errors), np.inf, errors)
 
 
 def feature_problem(
-    owner: str, part: RowBlock, features: Features, width: int, *, fit_intercept: bool
+    owner: str, out: LeftOut, features: Features, width: int, *, fit_intercept: bool
 ) -> FeatureProblem | RidgeProblem:
     """The problem with the smaller of two matrices: of pairs of features, or of pairs of rows."""
+    part = out.part
     size = min(len(part), width)
     memory.require(
         8 * (_MATRICES * size**2 + (width * size if size < width else 0)),
@@ -110,7 +125,7 @@ def feature_problem(
         "fit with fewer features",
     )
     if width < len(part):
-        return FeatureProblem(part, features, width, fit_intercept=fit_intercept)
+        return FeatureProblem(out, features, width, fit_intercept=fit_intercept)
     gram = InnerProducts(features, part.points)(part.points)
     targets = part.targets.astype(np.float64, copy=False)
-    return RidgeProblem(gram, targets, part.weights, fit_intercept)
+    return RidgeProblem(gram, targets, part.weights, fit_intercept, out.groups, out.scatter)

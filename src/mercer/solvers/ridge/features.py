@@ -12,21 +12,27 @@ used instead (`CholeskyRidge`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, eigh, lapack
 
 from mercer.linalg import blocked
+from mercer.rows.left_out import Codes, LeftOut, target_shares
 from mercer.rows.moments import Block, Moments, require_finite
 from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features, blocks_of
+from mercer.sampling import blocks
 from mercer.solvers.protocol import RidgeTask
+from mercer.solvers.ridge.spectrum import members_of
 
 Array = NDArray[np.floating[Any]]
+Grouped = tuple[Block, Codes | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,38 +128,50 @@ class FeatureRidge(FeatureEquations):
         """Effective degrees of freedom, from eigenvalues."""
         return float(self.fit_intercept + np.sum(self.values * self.gains(alpha)))
 
-    def gcv(self, alphas: Array) -> Array:
-        """Generalised cross-validation, the mean over targets, for each alpha."""
-        n = self.moments.rows
+    @property
+    def target_shares(self) -> Array:
+        """Shares of targets in averages of errors: each counts in its own unit."""
+        sums = self.moments
+        return target_shares(np.maximum(sums.energy, 0.0) / sums.weight, sums.origin)
+
+    def gcv(self, alphas: Array, out: LeftOut | None = None) -> Array:
+        """Generalised cross-validation, averaged over targets, for each alpha.
+
+        Copies of a row, if `out` has merged them, count as one row.
+        """
+        n, scatter, shares = self.moments.rows, np.zeros(1), self.target_shares
+        if out is not None and out.row_of is not None:
+            n, scatter = int(np.count_nonzero(out.part.mass)), np.asarray(out.scatter)
+        weight = self.moments.weight
         turned = self.basis.T @ self.moments.products
         errors = np.empty(len(alphas))
         for i, alpha in enumerate(alphas):
             gains = self.gains(alpha)
             # |y - f|^2 = |y|^2 - sum t^2 g (2 - s g) over the eigenvectors.
             explained = (gains * (2 - self.values * gains))[:, None] * turned**2
-            loss = np.maximum(self.moments.energy - explained.sum(axis=0), 0.0).mean()
+            loss = self.moments.energy - explained.sum(axis=0) - weight * scatter
             free = 1 - self.effective_dof(alpha) / n
-            errors[i] = loss / self.moments.weight / free**2 if free > 0 else np.inf
+            means = np.maximum(loss, 0.0) / weight / free**2 if free > 0 else np.inf
+            errors[i] = np.sum(shares * (means + scatter))
         return errors
 
-    def loo(self, blocks: Iterable[Block], alphas: Array) -> Array:
-        """Mean squared leave-one-out errors for each alpha, by another pass over the rows."""
-        return self.loo_errors(self.loo_sums(blocks, alphas))
-
-    def loo_sums(self, blocks: Iterable[Block], alphas: Array) -> Array:
-        """Weighted sums of squared leave-one-out errors over blocks of rows, for each alpha."""
-        total = np.zeros(len(alphas))
-        for block in blocks:
+    def loo_sums(self, blocks: Iterable[Grouped], alphas: Array) -> Array:
+        """Sums of squared leave-one-out errors over blocks of rows, for each alpha and target."""
+        total = np.zeros((len(alphas), len(self.moments.origin)))
+        for block, groups in blocks:
             mass = np.ones(len(block[0])) if block[2] is None else block[2]
-            for i, residuals in enumerate(self.loo_residuals(block, alphas)):
-                total[i] += float(np.sum(mass[:, None] * residuals**2))
+            for i, residuals in enumerate(self.loo_residuals(block, alphas, groups)):
+                total[i] += mass @ residuals**2
         return total
 
-    def loo_residuals(self, block: Block, alphas: Sequence[float] | Array) -> list[Array]:
+    def loo_residuals(
+        self, block: Block, alphas: Sequence[float] | Array, groups: Codes | None = None
+    ) -> list[Array]:
         """Leave-one-out residuals of some rows, for each alpha.
 
         A residual is divided by 1 - w_i h_i. The leverage h_i is the entry of the row in
-        phi (H + alpha M)^-1 phi', plus that of the intercept.
+        phi (H + alpha M)^-1 phi', plus that of the intercept. For groups of rows, which a block
+        holds as a whole, it is a system of equations with the matrix of these entries.
         """
         (phi, y, weights), sums = block, self.moments
         # Centre the features first, which avoids cancellation if they are far from zero.
@@ -161,8 +179,16 @@ class FeatureRidge(FeatureEquations):
         about = phi - (sums.shift + constant * sums.features)
         targets = y - (sums.origin + sums.targets * constant if self.fit_intercept else 0.0)
         mass = np.ones(len(phi)) if weights is None else weights
-        squares = (about @ self.basis) ** 2
+        turned = about @ self.basis
         residuals: list[Array] = []
+        if groups is not None:
+            for alpha in alphas:
+                plain = targets - about @ self.solve(alpha)[0]
+                hat = np.append(self.gains(alpha), constant)
+                rows = np.column_stack([turned, np.ones(len(turned))])
+                residuals.append(_without_groups(rows, hat, mass, plain, groups))
+            return residuals
+        squares = turned**2
         for alpha in alphas:
             coefficients, _ = self.solve(alpha)
             free = 1 - mass * (squares @ self.gains(alpha) + constant)
@@ -170,9 +196,10 @@ class FeatureRidge(FeatureEquations):
                 residuals.append((targets - about @ coefficients) / np.maximum(free, 0.0)[:, None])
         return residuals
 
-    def loo_errors(self, sums: Array) -> Array:
-        """Mean squared leave-one-out errors from their sums over all rows."""
-        errors: Array = sums / self.moments.weight / len(self.moments.origin)
+    def loo_errors(self, sums: Array, out: LeftOut | None = None) -> Array:
+        """Mean squared leave-one-out errors, averaged over targets, from sums over all rows."""
+        scatter = 0.0 if out is None else out.scatter
+        errors: Array = (sums / self.moments.weight + scatter) @ self.target_shares
         return errors
 
     def gains(self, alpha: float) -> Array:
@@ -190,11 +217,49 @@ class LeaveOneOutErrors:
     features: Features
     problem: FeatureRidge
     alphas: Array  # (a,): the candidates
+    groups: Codes | None = None  # of rows that are left out together, for a part of all rows
 
     def __call__(self, part: RowBlock) -> Array:
-        """One sum for each alpha."""
-        blocks = blocks_of(part, self.features, len(self.problem.moments.features))
+        """One sum for each alpha and target."""
+        width = len(self.problem.moments.features)
+        blocks = grouped_blocks(part, self.features, width, self.groups)
         return self.problem.loo_sums(blocks, self.alphas)
+
+
+def grouped_blocks(
+    part: RowBlock, features: Features, width: int, groups: Codes | None
+) -> Iterator[Grouped]:
+    """Features, targets and weights in blocks that hold whole groups, with the groups."""
+    if groups is None:
+        yield from ((block, None) for block in blocks_of(part, features, width))
+        return
+    order, edges = np.argsort(groups, kind="stable"), [0]
+    ends = np.append(np.flatnonzero(np.diff(groups[order])) + 1, len(order))
+    stops = [rows.stop for rows in blocks(len(order), width)]
+    edges += ends[np.searchsorted(ends, stops)].tolist()
+    for start, stop in pairwise(np.unique(edges)):
+        rows = order[start:stop]
+        some = part.rows_at(rows)
+        phi = features(some.points)
+        dense = phi.toarray() if sp.issparse(phi) else phi
+        yield (dense, some.targets, some.weights), groups[rows]
+
+
+def _without_groups(rows: Array, hat: Array, mass: Array, residuals: Array, groups: Codes) -> Array:
+    """Residuals (I - H_gg W)^-1 r_g of groups, where H = B D B' with the rows of B.
+
+    For a group of more rows than features they are r + B (D^-1 - B'WB)^-1 B'W r (Woodbury).
+    """
+    kept, result = hat > 0, np.empty_like(residuals)
+    columns, gains = rows[:, kept], hat[kept]
+    for members in members_of(groups):
+        b, w, r = columns[members], mass[members, None], residuals[members]
+        if len(members) <= len(gains):
+            result[members] = np.linalg.solve(np.eye(len(members)) - (b * gains) @ (w * b).T, r)
+        else:
+            rest = np.diag(1 / gains) - b.T @ (w * b)
+            result[members] = r + b @ np.linalg.solve(rest, b.T @ (w * r))
+    return result
 
 
 def feature_equations(
@@ -236,7 +301,7 @@ def choose(
         return task.alphas[:1], None
     assert isinstance(problem, FeatureRidge)
     is_gcv = task.criterion == "gcv"
-    errors = problem.gcv(task.alphas) if is_gcv else _loo(task, problem, features)
+    errors = problem.gcv(task.alphas, task.left_out) if is_gcv else _loo(task, problem, features)
     task.require_choice(errors)
     best = int(np.argmin(errors))
     return task.alphas[best : best + 1], errors
@@ -248,9 +313,11 @@ def criteria(
     """Leave-one-out errors, GCV errors and degrees of freedom at each alpha of a task."""
     assert isinstance(problem, FeatureRidge)
     dof = np.array([problem.effective_dof(alpha) for alpha in task.alphas])
-    return _loo(task, problem, features), problem.gcv(task.alphas), dof
+    return _loo(task, problem, features), problem.gcv(task.alphas, task.left_out), dof
 
 
 def _loo(task: RidgeTask, problem: FeatureRidge, features: Features) -> Array:
     """Leave-one-out errors at each alpha of a task, by a pass over the rows."""
-    return problem.loo_errors(task.rows.map_sum(LeaveOneOutErrors(features, problem, task.alphas)))
+    out = task.left_out
+    summand = LeaveOneOutErrors(features, problem, task.alphas, None if out is None else out.groups)
+    return problem.loo_errors(task.compared_rows.map_sum(summand), out)

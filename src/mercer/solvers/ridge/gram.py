@@ -11,7 +11,8 @@ With S = diag(sqrt(w)), s its diagonal and a = S c, the conditions for a minimum
 so one Cholesky factor of A = S K S + alpha I, in the memory of K, serves the targets and the
 intercept (bordering): b = s' A^-1 S y / s' A^-1 s. Leaving row i out changes its residual to
 c_i / (s_i P_ii), where P = A^-1 - A^-1 s s' A^-1 / s' A^-1 s (and P = A^-1 without an intercept).
-For several alphas see `spectrum` and `tridiagonal`.
+Equal rows are merged before they are left out, and rows may be left out in groups: see
+`rows.left_out`. For several alphas see `spectrum` and `tridiagonal`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,16 @@ from mercer.exceptions import NumericalWarning, warn
 from mercer.linalg.centring import weigh
 from mercer.linalg.cholesky import factorise
 from mercer.parallel import single_blas
+from mercer.rows.left_out import target_shares
 from mercer.solvers.ridge import spectrum
 from mercer.solvers.ridge.rounding import LARGE_ERROR, REMEDY
 from mercer.solvers.ridge.spectrum import EigenRidge, Solution
 from mercer.solvers.ridge.tridiagonal import Tridiagonal
 
 Array = NDArray[np.floating[Any]]
+
+# Number of rows up to which eigenvectors are found in less time than a tridiagonal form is used in.
+_EIGEN_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,10 @@ class RidgeProblem:
         Non-negative weights of the rows, not all zero.
     fit_intercept : bool
         Whether to fit a constant that is not penalised.
+    groups : ndarray of int of shape (n,), optional
+        Groups of rows that are left out together; by default each row alone.
+    scatter : ndarray of shape (n_targets,) or float
+        Mean square of what merging rows has taken from the targets, a part of every error.
 
     Examples
     --------
@@ -84,7 +93,10 @@ class RidgeProblem:
         targets: Array,
         weights: Array | None = None,
         fit_intercept: bool = True,
+        groups: NDArray[np.intp] | None = None,
+        scatter: Array | float = 0.0,
     ) -> None:
+        self.groups, self.scatter = groups, scatter
         self.targets, self.weights, self.fit_intercept = targets, weights, fit_intercept
         self._gram = gram
         self._rows: NDArray[np.intp] | None = None
@@ -94,6 +106,8 @@ class RidgeProblem:
             self._gram = gram[np.ix_(self._rows, self._rows)]
             self.targets, self.weights = targets[self._rows], weights[self._rows]
             self._other_targets = targets[self._others]
+            if groups is not None:
+                self.groups, self._other_groups = groups[self._rows], groups[self._others]
         #: Number of rows with a positive weight.
         self.n_rows = len(self.targets)
         #: The type of the Gram matrix and of every answer.
@@ -153,21 +167,47 @@ class RidgeProblem:
         Returns
         -------
         ndarray of shape (n_alphas,)
-            Weighted mean squared errors, averaged over targets; infinite where undefined.
+            Weighted mean squared errors, averaged over targets; infinite where undefined. Each
+            target counts in its own unit: by the inverse of its variance.
         """
         # Where rounding drowns alpha, eigenvalues are needed: small ones are known to be zero.
         largest = self.mean_diagonal * self.n_rows
         form: EigenRidge | Tridiagonal
+        if self.groups is not None and criterion == "loo":
+            by_target = self.spectrum().loo_errors(self.targets, alphas, self.groups)
+            return self.averaged(by_target)
         if (
-            self.n_rows > 2
+            self.n_rows > _EIGEN_ROWS
             and np.min(alphas) > 3 * self.n_rows * np.finfo(self.dtype).eps * largest
         ):
             form = Tridiagonal(self._gram, weights=self.weights, fit_intercept=self.fit_intercept)
         else:
             form = self.spectrum()
         measure = form.gcv_errors if criterion == "gcv" else form.loo_errors
-        errors: Array = measure(self.targets, alphas).mean(axis=1).astype(np.float64)
-        return np.where(np.isnan(errors), np.inf, errors)
+        return self.averaged(measure(self.targets, alphas))
+
+    def averaged(self, errors: Array) -> Array:
+        """The average over targets of mean squared errors at each alpha.
+
+        Parameters
+        ----------
+        errors : ndarray of shape (n_alphas, n_targets)
+            The errors of the rows, without copies.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas,)
+            The averages, with the scatter of copies; infinite where undefined.
+        """
+        shares: Array = np.ones(1)
+        if errors.shape[1] > 1:
+            mass = np.ones(self.n_rows) if self.weights is None else self.weights
+            means = np.average(self.targets, axis=0, weights=mass).astype(np.float64)
+            middle = means if self.fit_intercept else 0.0
+            variances = np.average((self.targets - middle) ** 2, axis=0, weights=mass)
+            shares = target_shares(variances + self.scatter, means)
+        averages: Array = (errors.astype(np.float64) + self.scatter) @ shares
+        return np.where(np.isnan(averages), np.inf, averages)
 
     @single_blas()
     def eigenvalues(self) -> Array:
@@ -198,7 +238,7 @@ class RidgeProblem:
         LeaveOneOut
             Residuals of all rows, and the effective degrees of freedom.
         """
-        if alpha == 0 or self._rows is not None:
+        if alpha == 0 or self._rows is not None or self.groups is not None:
             return self.leave_one_out_from(self.spectrum(), alpha)
         system = _System(self._gram, alpha, self.weights)
         scaled, _, border = system.solve(self.targets, self.fit_intercept)
@@ -225,13 +265,22 @@ class RidgeProblem:
             Residuals of all rows, and the effective degrees of freedom.
         """
         at = np.array([alpha])
-        residuals = spectrum.loo_residuals(self.targets, at)[0]
+        residuals = spectrum.loo_residuals(self.targets, at, self.groups)[0]
         dof = float(spectrum.effective_dof(at)[0])
         if self._rows is None:
             return LeaveOneOut(residuals, dof)
-        solution = spectrum.solve(self.targets, alpha)
-        plain = self._other_targets - self._outside @ solution.dual - solution.intercept
+        plain = self._residuals_of_others(spectrum, self.targets, alpha)
+        for group in () if self.groups is None else np.intersect1d(self.groups, self._other_groups):
+            # A fit without a group is one to the targets that this fit predicts for the group.
+            inside, outside = self.groups == group, self._other_groups == group
+            predicted = self.targets - np.where(inside[:, None], residuals, 0.0)
+            plain[outside] = self._residuals_of_others(spectrum, predicted, alpha)[outside]
         return LeaveOneOut(self._scattered(residuals, plain), dof)
+
+    def _residuals_of_others(self, spectrum: EigenRidge, targets: Array, alpha: float) -> Array:
+        """Residuals of the rows of weight zero."""
+        solution = spectrum.solve(targets, alpha)
+        return self._other_targets - self._outside @ solution.dual - solution.intercept
 
     def expand(self, solution: Solution) -> Solution:
         """Give rows of weight zero their coefficients, which are zero.
@@ -266,11 +315,12 @@ class RidgeProblem:
         str
             A clause; empty if all is well.
         """
-        targets = self.targets.astype(np.float64)
-        mass = np.ones(self.n_rows) if self.weights is None else self.weights
-        middle = np.average(targets, axis=0, weights=mass) if self.fit_intercept else 0.0
-        spread = np.linalg.norm(np.sqrt(mass / mass.sum())[:, None] * (targets - middle), axis=0)
-        lengths = np.linalg.norm(dual.astype(np.float64), axis=0)
+        targets, lengths = self.targets.astype(np.float64), dual.astype(np.float64)
+        mass = np.full(self.n_rows, 1.0) if self.weights is None else self.weights
+        if self.fit_intercept:
+            targets -= mass @ targets / mass.sum()
+        spread = np.sqrt(mass @ targets**2 / mass.sum())
+        lengths = np.sqrt(np.einsum("ij,ij->j", lengths, lengths))
         shares = np.divide(lengths, spread, out=np.zeros_like(spread), where=spread > 0)
         share = float(np.finfo(dual.dtype).eps) * self._largest * float(shares.max(initial=0.0))
         if not share > LARGE_ERROR:

@@ -11,6 +11,7 @@ cancellation, and alpha may go to zero. Everything else follows from P = Q (Lamb
 
 - leave-one-out residuals: c_i / (s_i P_ii); without weights this is a_i / (G_ii - 1/(n alpha)),
   G = (HKH + alpha I)^-1;
+- residuals of a group g of rows that are left out together: S_g^-1 (P_gg)^-1 c_g;
 - generalised cross-validation: these residuals with each P_ii replaced by their mean;
 - effective degrees of freedom: [1 +] sum of lambda / (lambda + alpha).
 """
@@ -168,7 +169,9 @@ class EigenRidge:
         """
         return degrees_of_freedom(self.eigenvalues, alphas, self.border is not None)
 
-    def loo_residuals(self, targets: Array, alphas: Array) -> Array:
+    def loo_residuals(
+        self, targets: Array, alphas: Array, groups: NDArray[np.intp] | None = None
+    ) -> Array:
         """Residuals of every leave-one-out fit, for every alpha.
 
         Parameters
@@ -177,20 +180,25 @@ class EigenRidge:
             The targets.
         alphas : ndarray of shape (n_alphas,)
             Weights of the squared norm.
+        groups : ndarray of int of shape (n,), optional
+            Groups of rows that are left out together, numbered from 0.
 
         Returns
         -------
         ndarray of shape (n_alphas, n, n_targets)
-            y_i minus the prediction for row i of the fit without row i.
+            y_i minus the prediction for row i of the fit without row i, or without its group. For
+            groups and alpha = 0 infinite if the matrix is singular.
         """
-        return np.stack(list(self._each_loo(targets, alphas)))
+        return np.stack(list(self._each_loo(targets, alphas, groups)))
 
-    def loo_errors(self, targets: Array, alphas: Array) -> Array:
+    def loo_errors(
+        self, targets: Array, alphas: Array, groups: NDArray[np.intp] | None = None
+    ) -> Array:
         """Weighted mean squared leave-one-out error.
 
         Parameters
         ----------
-        targets, alphas
+        targets, alphas, groups
             As in `loo_residuals`.
 
         Returns
@@ -199,9 +207,19 @@ class EigenRidge:
             One error for each alpha and target.
         """
         weights = self.root**2
-        squares = [weights @ residuals**2 for residuals in self._each_loo(targets, alphas)]
-        errors: Array = np.stack(squares) / weights.sum()
-        return errors
+        total = weights.sum()
+        if groups is not None or alphas.min() == 0:
+            squares = [weights @ at**2 for at in self._each_loo(targets, alphas, groups)]
+            each: Array = np.stack(squares) / total
+            return each
+        rotated, _ = self._rotated(targets)
+        filters, leverages = self._filters(alphas), self._diagonals(alphas)
+        errors = []
+        for column in rotated.T:  # all alphas at once
+            with np.errstate(divide="ignore", invalid="ignore"):
+                scaled = self.vectors @ (filters * column[:, None]) / leverages
+            errors.append(np.einsum("ij,ij->j", scaled, scaled) / total)
+        return np.stack(errors, axis=1)
 
     def gcv_errors(self, targets: Array, alphas: Array) -> Array:
         """Generalised cross-validation: the leave-one-out error with every leverage averaged.
@@ -228,15 +246,33 @@ class EigenRidge:
                 errors.append(np.sum(coef**2, axis=0) / (trace / n) ** 2 / total)
         return np.stack(errors)
 
-    def _each_loo(self, targets: Array, alphas: Array) -> Iterator[Array]:
+    def _each_loo(
+        self, targets: Array, alphas: Array, groups: NDArray[np.intp] | None
+    ) -> Iterator[Array]:
         """Leave-one-out residuals, one alpha at a time to save memory."""
         rotated, _ = self._rotated(targets)
+        if groups is not None:
+            members = members_of(groups)
+            for alpha in alphas:
+                yield self._left_out(rotated, alpha, members)
+            return
         for alpha, diagonal in zip(alphas, self._diagonals(alphas).T, strict=True):
             with np.errstate(divide="ignore", invalid="ignore"):
                 residuals = self._coefficients(rotated, alpha) / (self.root * diagonal)[:, None]
             if alpha == 0:
                 self._correct_interpolation(residuals, rotated)
             yield residuals
+
+    def _left_out(self, rotated: Array, alpha: float, members: list[NDArray[np.intp]]) -> Array:
+        """Residuals of rows that are left out with their group."""
+        residuals = self._coefficients(rotated, alpha)
+        if len(members) < 2 or (alpha == 0 and self.rank < len(self.eigenvalues)):
+            return np.full_like(residuals, np.inf)
+        roots = np.sqrt(self._filter(alpha))
+        for rows in members:
+            part = self.vectors[rows] * roots
+            residuals[rows] = np.linalg.solve(part @ part.T, residuals[rows])
+        return residuals / self.root[:, None]
 
     def _rotated(self, targets: Array) -> tuple[Array, Array]:
         """The centred targets in the basis of eigenvectors, and their mean."""
@@ -255,6 +291,12 @@ class EigenRidge:
         inverse[: self.rank] = 1 / self.eigenvalues[: self.rank]
         return inverse
 
+    def _filters(self, alphas: Array) -> Array:
+        """The filters of all alphas, as columns."""
+        if alphas.min() > 0:
+            return 1 / (self.eigenvalues[:, None] + alphas.astype(self.root.dtype))
+        return np.stack([self._filter(alpha) for alpha in alphas], axis=1)
+
     def _coefficients(self, rotated: Array, alpha: float) -> Array:
         """The coefficients c."""
         coef: Array = self.vectors @ (self._filter(alpha)[:, None] * rotated)
@@ -262,9 +304,12 @@ class EigenRidge:
 
     def _diagonals(self, alphas: Array) -> Array:
         """P_ii for every row and alpha, by products with the squared eigenvectors, in blocks."""
-        filters = np.stack([self._filter(alpha) for alpha in alphas], axis=1)
-        blocks = range(0, len(self.root), _BLOCK)
-        return np.vstack([self.vectors[start : start + _BLOCK] ** 2 @ filters for start in blocks])
+        filters = self._filters(alphas)
+        diagonals = np.empty((len(self.root), filters.shape[1]), filters.dtype)
+        for start in range(0, len(self.root), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            diagonals[rows] = self.vectors[rows] ** 2 @ filters
+        return diagonals
 
     def _null(self, rotated: Array) -> Array:
         """The part of the scaled targets that no function in the space can fit."""
@@ -286,6 +331,13 @@ def eigenvalues(gram: Array, *, weights: Array | None = None, fit_intercept: boo
         centred = float(root @ (gram @ root) / (root @ root))
         gram = reflected(gram, reflector_of(root))
     return _non_negative(np.linalg.eigvalsh(gram)[::-1], centred)
+
+
+def members_of(groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """The rows of each group."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order])) + 1
+    return np.split(order, starts)
 
 
 def shrinkage(values: Array, alpha: float) -> Array:
