@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -110,14 +111,15 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         Parameters
         ----------
         theta : array-like of shape (p,), optional
-            Hyper-parameters as in ``theta_``, which is what they are by default.
+            Hyper-parameters as in ``theta_``, which is what they are by default. They may lie
+            outside the bounds of `Bounded` parameters.
 
         Returns
         -------
         float
             Comparable with ``log_marginal_likelihood_``.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "theta_")
         with self._computing(len(self.points_)):
             return self._objective.value(self._theta(theta)) - self._log_volume
 
@@ -138,7 +140,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         gradient : ndarray of shape (p,)
             Its derivatives in theta.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "theta_")
         with self._computing(len(self.points_)):
             value, gradient = self._objective.value_and_gradient(self._theta(theta))
         return value - self._log_volume, gradient
@@ -166,14 +168,18 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         objective: Objective,
         report: Report,
         subsample: SubsampledObjective | None = None,
+        enough: float | None = None,
     ) -> Optimum:
         """Maximise an objective from the start of the hyper-parameters and from restarts."""
+        space = data.space
+        cheap = space.restarts(data.cheap_starts, random_state=0)
         return maximise(
             objective,
-            data.space.start,
-            data.space.bounds,
-            starts=data.space.restarts(self.n_restarts, self.random_state),
+            space.start,
+            space.bounds,
+            starts=[*cheap, *space.restarts(self.n_restarts, self.random_state)],
             subsample=subsample,
+            enough=enough,
             max_iter=self.max_iter,
             report=report,
         )
@@ -208,7 +214,14 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
             return optimum
         with self._iterations(X, y, None) as report:
             model = attributes if interim is None else interim
-            optimum = search(report=lambda best: report(partial(fitted, best, model)))
+            stopped = False
+
+            def tell(best: Optimum) -> bool:
+                nonlocal stopped
+                stopped = report(partial(fitted, best, model))
+                return stopped
+
+            optimum = replace(search(report=tell), stopped=stopped)
             self.__dict__.update(fitted(optimum, attributes))
         return optimum
 

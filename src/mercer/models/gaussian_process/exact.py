@@ -1,6 +1,6 @@
 r"""The exact Gaussian process: its likelihood as a function of hyper-parameters, and its posterior.
 
-Targets are standardised. Where the noise is all that is learned, one eigendecomposition serves all
+Targets are standardised. Their mean is zero, or an unknown constant that is integrated out. Where the noise is all that is learned, one eigendecomposition serves all
 evaluations of the likelihood: with weights w of the rows and
 :math:`W^{1/2} K W^{1/2} = V \operatorname{diag}(\lambda) V^\top`, targets of noise s^2 / w_i have
 
@@ -25,7 +25,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.linalg.cholesky import LADDER, Factor, factorise
-from mercer.models.gaussian_process.search_space import SearchSpace, Variance
+from mercer.models.gaussian_process.search_space import SearchSpace, Variance, without_bounds
 from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.solvers.likelihood.gaussian import NOISE, Gaussian, Precision
 from mercer.solvers.likelihood.maximise import SubsampledObjective
@@ -40,6 +40,8 @@ CRITERIA = {
 
 # Rows from which on a search begins with a pilot search on a subsample.
 _PILOT_FROM = 1_000
+# Rows up to which all of them are worth several starts.
+_CHEAP_ROWS = 250
 # A subsample has one row in this many.
 _PILOT_SHARE = 8
 # Rows that a subsample has at least.
@@ -50,6 +52,8 @@ _PILOT_STARTS = 4
 _CENTRES = 4
 # Entries in one block of the matrix between new points and training points.
 _BLOCK = 2**22
+# Least variance of a function, in units of k(x, x): the rounding error of the difference.
+_ROUNDING = float(np.finfo(np.float64).eps)
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -65,6 +69,7 @@ class ExactObjective:
     points: Points  # the training points
     targets: Array  # (n, n_targets): targets of mean zero and variance about one
     noise: Noise
+    constant: bool = False  # whether the mean is an unknown constant, and not zero
 
     @cached_property
     def space(self) -> SearchSpace:
@@ -89,6 +94,10 @@ class ExactObjective:
         noise = replace(self.noise, variance=float(np.exp(theta[-1])))
         return replace(self, kernel=self.kernel.with_theta(theta[:-1]), noise=noise)
 
+    def unbounded(self) -> ExactObjective:
+        """The objective for any theta, also outside the bounds of `Bounded` parameters."""
+        return replace(self, kernel=without_bounds(self.kernel))
+
     def gram(self) -> Array:
         """The kernel matrix in float64: differences of likelihoods are too small for float32."""
         return _finite(self.kernel.gram(self.points))
@@ -104,7 +113,7 @@ class ExactObjective:
         data = self.at(theta)
         noise, n_targets = data.noise.diagonal(), self.targets.shape[1]
         gram = data.kernel.gram(self.points)
-        precision = Precision.of(_finite(gram), noise, self.targets)
+        precision = Precision.of(_finite(gram), noise, self.targets, constant=self.constant)
         value, slope = CRITERIA[criterion](precision)
         traces = slope.matrix.diagonal().copy()
         # Jitter is a fraction of the mean diagonal, and moves with it.
@@ -130,6 +139,11 @@ class ExactObjective:
         objective = partial(self.at_rows(rows).value_and_gradient, criterion=criterion)
         starts = self.space.restarts(_PILOT_STARTS, random_state=0)
         return SubsampledObjective(objective, len(rows) / n, starts)
+
+    @property
+    def cheap_starts(self) -> int:
+        """Number of further starts that are worth their time."""
+        return _PILOT_STARTS if len(self.points) <= _CHEAP_ROWS else 0
 
     def at_rows(self, rows: NDArray[np.intp]) -> ExactObjective:
         """The objective of some rows."""
@@ -174,7 +188,8 @@ class NoiseObjective:
     """The log marginal likelihood as a function of the noise alone, from eigenvalues."""
 
     eigenvalues: Array  # (n,)
-    energies: Array  # (n,): the sums of z^2 over targets
+    rotated: Array  # (n, t): the targets z in the basis of eigenvectors
+    ones: Array  # (n, 1): the constant function in this basis; (n, 0) for a mean of zero
     data: ExactObjective
 
     @classmethod
@@ -185,8 +200,8 @@ class NoiseObjective:
         matrix = data.gram() * (root[:, None] * root)
         eigenvalues, vectors = eigh(matrix, overwrite_a=True, check_finite=False)
         rotated = vectors.T @ (root[:, None] * data.targets)
-        energies = np.einsum("ij,ij->i", rotated, rotated)
-        return cls(np.maximum(eigenvalues, 0.0), energies, data)
+        ones = vectors.T @ (root[:, None] * np.ones((1, int(data.constant))))
+        return cls(np.maximum(eigenvalues, 0.0), rotated, ones, data)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """The log marginal likelihood and its derivative, in n operations."""
@@ -195,10 +210,16 @@ class NoiseObjective:
         constant = float(np.sum(np.log(total))) + len(total) * _LOG_2PI
         constant -= 0.0 if noise.weights is None else float(np.sum(np.log(noise.weights)))
         copies, copies_slope = noise.copies()
-        misfit = self.energies / total
-        value = -0.5 * (t * constant + float(np.sum(misfit))) + t * copies
-        slope = 0.5 * float(np.sum((misfit - t) * noise.variance / total)) + t * copies_slope
-        return value, np.array([slope])
+        columns = self.rotated
+        if self.data.constant:
+            information = float(np.sum(self.ones[:, 0] ** 2 / total))
+            mean = self.ones.T @ (columns / total[:, None]) / information
+            columns = np.hstack([columns - self.ones * mean, self.ones * np.sqrt(t / information)])
+            constant += float(np.log(information)) - _LOG_2PI
+        squares = columns**2 / total[:, None]
+        value = -0.5 * (t * constant + float(np.sum(squares[:, :t]))) + t * copies
+        slope = 0.5 * float(np.sum((squares.sum(axis=1) - t) * noise.variance / total))
+        return value, np.array([slope + t * copies_slope])
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +233,7 @@ class ExactPosterior:
     def at(cls, objective: ExactObjective, theta: Array) -> ExactPosterior:
         """Condition at these hyper-parameters."""
         data = objective.at(theta)
-        return cls(data, Gaussian.of(data.gram(), data.noise.diagonal(), data.targets))
+        return cls(data, _gaussian(data))
 
     @property
     def warning(self) -> str:
@@ -226,12 +247,14 @@ class ExactPosterior:
 
     def attributes(self, scaling: Scaling) -> dict[str, Any]:
         """The attributes of a fitted model, in units of y."""
-        common = fitted_attributes(self.data, scaling, self.gaussian.dual, self.log_likelihood())
+        mean, dual = self.gaussian.mean, self.gaussian.dual
+        constant = 0.0 if mean is None else mean.value
+        common = fitted_attributes(self.data, scaling, dual, self.log_likelihood(), constant)
         return common | {
             "points_": self.data.points,
             "jitter_": self.gaussian.factor.jitter,
             "_posterior": self,
-            "_objective": self.data,
+            "_objective": self.data.unbounded(),
         }
 
     def variance(self, points: Points) -> Array:
@@ -240,17 +263,21 @@ class ExactPosterior:
         size = max(1, _BLOCK // max(1, len(self.data.points)))
         for start in range(0, len(points), size):
             rows = slice(start, min(start + size, len(points)))
-            half = self._half_solved(points[rows])
+            half, deviation = self._half_solved(points[rows])
+            # Rounding can make a variance negative where data determine the function.
+            least = _ROUNDING * variance[rows]
             variance[rows] -= np.einsum("ij,ij->j", half, half)
-        # Rounding can make a variance negative where data determine the function.
-        return np.maximum(variance, 0.0)
+            variance[rows] = np.maximum(variance[rows], least) + deviation**2
+        return variance
 
     def covariance(self, points: Points) -> Array:
         """The covariance of the function at all points."""
-        half = self._half_solved(points)
+        half, deviation = self._half_solved(points)
         covariance: Array = self.data.kernel(points).astype(np.float64, copy=False)
+        least = _ROUNDING * covariance.diagonal()
         covariance -= half.T @ half
-        np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
+        np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), least))
+        covariance += deviation[:, None] * deviation
         return covariance
 
     def joint_size(self, m: int) -> int:
@@ -258,7 +285,10 @@ class ExactPosterior:
         return m + len(self.data.points)
 
     def draws(self, points: Points, number: int, rng: Any) -> Array:
-        """Functions at all points, f + k(x, X) G^-1 (y - f(X) - e), f and e from the prior."""
+        """Functions at all points, f + k(x, X) G^-1 (y - f(X) - e), f and e from the prior.
+
+        Where the mean is unknown, the predictor of y - f(X) - e has a constant of its own.
+        """
         kernel, noise = self.data.kernel, self.data.noise.diagonal()
         m, n = len(points), len(self.data.points)
         joint = np.empty((m + n, m + n))
@@ -271,7 +301,8 @@ class ExactPosterior:
         deviation = np.sqrt(np.broadcast_to(noise, (n,)))
         errors = deviation[:, None] * rng.standard_normal((n, outputs))
         residual = np.repeat(self.data.targets, number, axis=1) - paths[m:] - errors
-        drawn: Array = paths[:m] + cross @ self.gaussian.factor.solve(residual)
+        dual, constants = self.gaussian.predictor(residual)
+        drawn: Array = paths[:m] + cross @ dual + constants
         return drawn.reshape(m, -1, number)
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> ExactPosterior:
@@ -279,10 +310,10 @@ class ExactPosterior:
         data = self.data.followed_by(points, targets, factors)
         factor = self._extended_factor(points[len(self.data.points) :], factors)
         if factor is None:
-            gaussian = Gaussian.of(data.gram(), data.noise.diagonal(), data.targets)
-        else:
-            gaussian = Gaussian(factor, data.targets, factor.solve(data.targets))
-        return ExactPosterior(data, gaussian)
+            return ExactPosterior(data, _gaussian(data))
+        return ExactPosterior(
+            data, Gaussian.solved(factor, data.targets, constant=data.constant)
+        )
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Residuals and variances of each target given all others."""
@@ -307,11 +338,19 @@ class ExactPosterior:
         new = grown.upper.diagonal()[len(data.points) :]
         return grown if np.all(new**2 > LADDER[0] * corner.diagonal()) else None
 
-    def _half_solved(self, points: Points) -> Array:
-        """L^-1 k(training points, points)."""
+    def _half_solved(self, points: Points) -> tuple[Array, Array]:
+        """L^-1 k(training points, points), and the deviation that the unknown constant adds."""
         cross = self.data.kernel(points, self.data.points).astype(np.float64, copy=False)
-        half: Array = self.gaussian.factor.half_solve(cross.T)
-        return half
+        deviation, mean = np.zeros(len(cross)), self.gaussian.mean
+        if mean is not None:
+            deviation = (1 - (cross @ mean.dual)[:, 0]) / np.sqrt(mean.information)
+        return self.gaussian.factor.half_solve(cross.T), deviation
+
+
+def _gaussian(data: ExactObjective) -> Gaussian:
+    """The targets as draws of a Gaussian, by a factor of their covariance."""
+    noise = data.noise.diagonal()
+    return Gaussian.of(data.gram(), noise, data.targets, constant=data.constant)
 
 
 def _finite(gram: Gram) -> Array:
@@ -328,11 +367,15 @@ def _finite(gram: Gram) -> Array:
 
 
 def fitted_attributes(
-    data: ExactObjective, scaling: Scaling, dual: Array, log_likelihood: float
+    data: ExactObjective,
+    scaling: Scaling,
+    dual: Array,
+    log_likelihood: float,
+    constant: float | Array,
 ) -> dict[str, Any]:
     """The attributes that a fitted model has for any posterior, in units of y."""
     noise, squares = data.noise, scaling.squares
-    volume = scaling.log_volume(noise.n_rows(len(data.targets)))
+    volume = scaling.log_volume(noise.n_rows(len(data.targets)) - data.constant)
     names = [*data.kernel.theta_names, "noise"] if noise.learned else data.kernel.theta_names
     return {
         "kernel_": data.kernel,
@@ -340,7 +383,7 @@ def fitted_attributes(
         if noise.factors is None
         else noise.factors * squares[0],
         "dual_coef_": scaling.shaped(dual * scaling.scale),
-        "intercept_": scaling.number(scaling.mean),
+        "intercept_": scaling.number(scaling.mean + scaling.scale * constant),
         "y_scale_": scaling.number(scaling.scale),
         "log_marginal_likelihood_": log_likelihood - volume,
         "theta_": data.theta,

@@ -6,7 +6,7 @@ be learned then move as well, along the exact gradient of the bound.
 
 A bound far below the likelihood has its maximum elsewhere: it prefers functions that landmarks
 explain. A search that may choose the number of landmarks then takes more of them, and where those
-are too few, the whole matrix.
+are too few, the whole matrix of some rows.
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ _GAIN = 1e-7
 _GAIN_IN_ROUNDING = 30.0
 # Stop when a step gains less than this per row (nats) while landmarks move.
 _MOVING_GAIN = 1e-6
-# Stop when a step with the whole matrix gains less than this (nats).
+# Stop when a step with the whole matrix gains less than this (nats): a parameter then is within a
+# third of its standard error.
 _EXACT_GAIN = 0.05
-# This limit after a search on a part of the rows, which ends within a few standard errors.
-_LAST_GAIN = 0.5
+# Rows of a search with their whole matrix that comes before one with more of them.
+_FIRST_ROWS = 2_000
 # Number of rows, in units of those of a part of them, from which a search on the part comes first.
 _PART_FIRST = 1.25
 # Rows of the pilot search at most.
@@ -231,20 +232,23 @@ class LandmarkSearch:
     def _by_whole_matrix(
         self, tally: SearchTally, begin: Array, scales: Array | None, starts: Any, max_iter: int
     ) -> Optimum:
-        """Learn from the whole matrix: that of some rows, and then that of all if it may be."""
+        """Learn from the whole matrix of some rows, and then from that of more.
+
+        Each search begins within a few standard errors of its maximum, where that before ended.
+        """
         self.solver = Cholesky()
-        n, few, enough = len(self.data.points), self.reserve.rows, _EXACT_GAIN
-        if n > _PART_FIRST * few:
-            rows = np.sort(np.random.default_rng(0).choice(n, size=few, replace=False))
+        n, most = len(self.data.points), self.reserve.rows
+        order = np.random.default_rng(0).permutation(n)
+        for few in sorted({min(_FIRST_ROWS, most), most}):
+            if n <= _PART_FIRST * few:
+                few = n
+            part = self.data.at_rows(np.sort(order[:few]))
             wider = None if scales is None else scales * np.sqrt(n / few)
-            part = self.data.at_rows(rows).value_and_gradient
-            options = {"starts": starts, "scales": wider, "enough": enough}
-            self._climb(part, begin, tally, max_iter, **options)
-            if tally.stopped or not self.reserve.everything:
-                return tally.best
-            begin, starts, enough = tally.best.theta, (), _LAST_GAIN
-        options = {"starts": starts, "scales": scales, "enough": enough}
-        self._climb(self.data.value_and_gradient, begin, tally, max_iter, **options)
+            options = {"starts": starts, "scales": wider, "enough": _EXACT_GAIN}
+            self._climb(part.value_and_gradient, begin, tally, max_iter, **options)
+            if tally.stopped or few == n:
+                break
+            begin, starts = tally.best.theta, ()
         return tally.best
 
     # Positions ----------------------------------------------------------------------------------

@@ -12,9 +12,8 @@ The rule of "auto", in the order in which it is applied:
 5. landmarks for everything.
 
 A search on the bound begins with 128 landmarks, and takes twice as many, up to 1,024, while they
-leave too much out. Where that is still too few, and the mean is that of all rows, hyper-parameters
-are learned from the whole matrix of 4,000 rows; then, if the posterior is exact and a gradient fits
-in memory, from all rows.
+leave too much out. Where the mean is that of all rows, and 256 landmarks are too few,
+hyper-parameters are learned from the whole matrix of 2,000 rows, and then from that of 4,000.
 
 `Spectral`, `Falkon` and `RandomFeatures` are weighed, but not taken unless they are asked for.
 """
@@ -54,7 +53,6 @@ class Reserve:
     landmarks: int  # as many as it may take at most
     # how many rows to learn from by their whole matrix, if that is not enough; 0 for none
     rows: int = 0
-    everything: bool = False  # whether to go on with the whole matrix of all rows
 
 
 @dataclass(frozen=True)
@@ -113,9 +111,9 @@ def planned(
         whole = together or bool(problem.needs_matrix)
         if whole:
             return Plan(solver, solver)
-        return Plan(solver, quick, reserve=_reserve(n, exact=True))
+        return Plan(solver, quick, reserve=_reserve(n))
     if solver.is_approximate:
-        return Plan(solver, quick, reserve=_reserve(n, exact=False))
+        return Plan(solver, quick, reserve=_reserve(n))
     if solver.has_features:
         return Plan(solver, solver)
     if is_asked and not solver.is_iterative:
@@ -124,18 +122,18 @@ def planned(
     if not solver.is_iterative:
         return Plan(many, quick, many, Reserve(min(problem.most_search_landmarks, n)))
     iterative = solver if is_asked else solver.replace(random_state=seed)
-    return Plan(iterative, quick, many, _reserve(n, exact=False), landmarks)
+    return Plan(iterative, quick, many, _reserve(n), landmarks)
 
 
-def _reserve(n: int, *, exact: bool) -> Reserve:
-    """Where the mean is that of all rows: hyper-parameters of a bound would not be its own."""
-    free, rows = memory.available(), GaussianProcessFit.exact_rows
+def _reserve(n: int) -> Reserve:
+    """Where the mean is that of all rows: hyper-parameters of a bound would not be its own.
 
-    def fits(rows: int) -> bool:
-        return GaussianProcessFit.learning_matrices * 8.0 * rows * rows <= free
-
-    landmarks = min(GaussianProcessFit.most_search_landmarks, n)
-    return Reserve(landmarks, rows if fits(min(n, rows)) else 0, exact and fits(n))
+    An evaluation with more landmarks costs more than one with the whole matrix of some rows.
+    """
+    rows = min(GaussianProcessFit.exact_rows, n)
+    if GaussianProcessFit.learning_matrices * 8.0 * rows * rows <= memory.available():
+        return Reserve(min(2 * GaussianProcessFit.search_landmarks, n), rows)
+    return Reserve(min(GaussianProcessFit.most_search_landmarks, n))
 
 
 def forecast(data: ExactObjective, *, learns: bool, criterion: str, given: Any = None) -> Forecast:

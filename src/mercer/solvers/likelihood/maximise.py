@@ -74,6 +74,7 @@ class Optimum:
     converged: bool  # whether the start that led here ended at a maximum
     at_low: NDArray[np.bool_]  # (p,): which entries of theta are at their lower bound
     at_high: NDArray[np.bool_]  # (p,): which entries of theta are at their upper bound
+    stopped: bool = False  # whether a callback ended the search
 
     @classmethod
     def held(cls, theta: Array) -> Optimum:
