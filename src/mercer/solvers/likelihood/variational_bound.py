@@ -228,8 +228,8 @@ class Elbo:
     def _misfit(self, root: Array, shift: float) -> float:
         """The quadratic form y' M^-1 y with M = Q + shift D, from the factor of shift I + A.
 
-        With a constant mean, it is that of y - constant, and log 1' M^-1 1 - log 2 pi is added for
-        each target.
+        With a constant mean, it is that of y - constant, and log s - log 2 pi is added for each
+        target.
         """
         sums, t = self.sums, self.n_targets
         half = solve_triangular(root, sums.products, trans="T", check_finite=False)
@@ -239,7 +239,7 @@ class Elbo:
         crossed = (sums.totals - half.T @ half[:, -1]) / shift
         information = max(crossed[-1], _EPS * sums.totals[-1] / shift)
         misfit -= float(np.sum(crossed[:-1] ** 2)) / information
-        return max(misfit, 0.0) + t * (float(np.log(information)) - _LOG_2PI)
+        return max(misfit, 0.0) + t * (float(np.log(self._information)) - _LOG_2PI)
 
     def gradient(self, whitening: Whitening) -> ElboGradient:
         """The derivatives of the bound in kernel values, in forms that do not cancel."""
