@@ -32,7 +32,7 @@ def test_mean_and_bands_are_the_models() -> None:
     for band, level in zip(display.bands_, (0.9, 0.5), strict=True):
         reached = band.get_paths()[0].vertices[:, 1].max()  # type: ignore[index]
         assert reached == pytest.approx(np.max(mean + norm.interval(level)[1] * std))
-        assert band.get_label() == f"{100 * level:g}% band"
+        assert band.get_label() == f"{100 * level:g}% of the function"
     width = X.max() - X.min()
     np.testing.assert_allclose(display.x[[0, -1]], [X.min() - 0.1 * width, X.max() + 0.1 * width])
     assert display.points_ is not None

@@ -255,7 +255,7 @@ def test_a_search_that_stops_short_says_so() -> None:
     with pytest.warns(NumericalWarning, match=r"GaussianProcessClassifier: .*raise max_iter"):
         model = GPC(1.0 * mc.RBF(), max_iter=1).fit(X, TWO)
     assert not model.converged_
-    assert model.n_iter_ == 1
+    assert model.n_iter_ == 5  # from five starts
 
 
 @BOTH
@@ -309,8 +309,8 @@ def test_callbacks_see_every_iteration_and_can_stop() -> None:
 
     model = GPC(1.0 * mc.RBF())
     model.set_callbacks(Watch())
-    with pytest.warns(NumericalWarning, match="stopped after 2 iterations"):
-        model.fit(X, TWO)
+    model.fit(X, TWO)
+    assert not model.converged_  # without a warning: the callback knows
     assert len(seen) == 3  # the start and two iterations
     assert seen == sorted(seen)
     assert model.log_marginal_likelihood_ == pytest.approx(seen[-1])

@@ -171,13 +171,11 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         enough: float | None = None,
     ) -> Optimum:
         """Maximise an objective from the start of the hyper-parameters and from restarts."""
-        space = data.space
-        cheap = space.restarts(data.cheap_starts, random_state=0)
         return maximise(
             objective,
-            space.start,
-            space.bounds,
-            starts=[*cheap, *space.restarts(self.n_restarts, self.random_state)],
+            data.space.start,
+            data.space.bounds,
+            starts=data.starts(self.n_restarts, self.random_state),
             subsample=subsample,
             enough=enough,
             max_iter=self.max_iter,

@@ -126,10 +126,10 @@ class LaplaceObjective:
         objective = self.sample(_PILOT_ROWS).value_and_gradient
         return SubsampledObjective(objective, _PILOT_ROWS / n, starts)
 
-    @property
-    def cheap_starts(self) -> int:
-        """Number of further starts that are worth their time."""
-        return _STARTS if len(self.points) <= _CHEAP_ROWS else 0
+    def starts(self, number: int, random_state: Any) -> Array:
+        """Starts beside the given one: so many, after some that are cheap for few rows."""
+        cheap = self.space.restarts(_STARTS if len(self.points) <= _CHEAP_ROWS else 0, 0)
+        return np.vstack([cheap, self.space.restarts(number, random_state)])
 
 
 @dataclass(frozen=True, eq=False)

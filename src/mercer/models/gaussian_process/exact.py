@@ -140,10 +140,10 @@ class ExactObjective:
         starts = self.space.restarts(_PILOT_STARTS, random_state=0)
         return SubsampledObjective(objective, len(rows) / n, starts)
 
-    @property
-    def cheap_starts(self) -> int:
-        """Number of further starts that are worth their time."""
-        return _PILOT_STARTS if len(self.points) <= _CHEAP_ROWS else 0
+    def starts(self, number: int, random_state: Any) -> Array:
+        """Starts beside the given one: so many, after some that are cheap for few rows."""
+        cheap = self.space.restarts(_PILOT_STARTS if len(self.points) <= _CHEAP_ROWS else 0, 0)
+        return np.vstack([cheap, self.space.restarts(number, random_state)])
 
     def at_rows(self, rows: NDArray[np.intp]) -> ExactObjective:
         """The objective of some rows."""

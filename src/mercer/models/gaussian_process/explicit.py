@@ -130,7 +130,7 @@ class SpanningSearch:
         """Search from the start and from restarts."""
         data, tally = self.objective.data, SearchTally(report)
         subsample = data.subsample(most=_PILOT_ROWS)
-        starts: Any = data.space.restarts(n_restarts, random_state)
+        starts: Any = data.starts(n_restarts, random_state)
         begin = data.space.start
         for attempt in range(_ROUNDS):
             if attempt:

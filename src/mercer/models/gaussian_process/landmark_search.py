@@ -113,8 +113,7 @@ class LandmarkSearch:
         self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
     ) -> Optimum:
         """Search from the start and from restarts, and improve the landmarks on the way."""
-        space, tally = self.data.space, SearchTally(report)
-        starts = space.restarts(n_restarts, random_state)
+        tally, starts = SearchTally(report), self.data.starts(n_restarts, random_state)
         pilot = self._pilot(tally, max_iter)
         if tally.stopped:
             return tally.latest
