@@ -28,7 +28,7 @@ from mercer.linalg.cholesky import LADDER, Factor, factorise
 from mercer.models.gaussian_process.search_space import SearchSpace, Variance, without_bounds
 from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.solvers.likelihood.gaussian import NOISE, Gaussian, Precision
-from mercer.solvers.likelihood.maximise import SubsampledObjective
+from mercer.solvers.likelihood.maximise import Objective, SubsampledObjective
 
 Array = NDArray[np.floating[Any]]
 
@@ -94,6 +94,12 @@ class ExactObjective:
         noise = replace(self.noise, variance=float(np.exp(theta[-1])))
         return replace(self, kernel=self.kernel.with_theta(theta[:-1]), noise=noise)
 
+    @property
+    def noise_share(self) -> float:
+        """The variance of the noise as a share of that of the function."""
+        prior = float(np.mean(self.kernel.diag(self.points), dtype=np.float64))
+        return float(np.mean(self.noise.diagonal())) / prior if prior > 0 else np.inf
+
     def unbounded(self) -> ExactObjective:
         """The objective for any theta, also outside the bounds of `Bounded` parameters."""
         return replace(self, kernel=without_bounds(self.kernel))
@@ -154,6 +160,21 @@ class ExactObjective:
             targets=self.targets[rows],
             noise=self.noise.of_subset(rows, weights),
         )
+
+    def by_parts(self, theta: Array, most: int) -> Objective:
+        """The sum of the criteria of parts of the rows, of at most so many, close to each other.
+
+        Closeness is that of the kernel at theta. Parts count as independent of each other.
+        """
+        kernel = self.at(theta).kernel
+        rows = neighbourhoods(kernel, self.points, most)
+        parts = [self.at_rows(np.sort(part)) for part in rows]
+
+        def total(theta: Array) -> tuple[float, Array]:
+            values, gradients = zip(*(part.value_and_gradient(theta) for part in parts), strict=True)
+            return sum(values), np.sum(gradients, axis=0)
+
+        return total
 
     def followed_by(self, points: Points, targets: Array, factors: Array | None) -> ExactObjective:
         """The objective of all of these points, of which the last have these targets."""
@@ -364,6 +385,28 @@ def _finite(gram: Gram) -> Array:
             "kernel that grows less fast."
         )
     return matrix
+
+
+def neighbourhoods(kernel: Kernel, points: Points, most: int) -> list[NDArray[np.intp]]:
+    """Parts of at most so many rows, halved between two rows that are far from each other."""
+    rng, waiting, parts = np.random.default_rng(0), [np.arange(len(points))], []
+    norms = np.sqrt(np.maximum(kernel.diag(points), np.finfo(float).tiny))
+    while waiting:
+        rows = waiting.pop()
+        if len(rows) <= most:
+            parts.append(rows)
+            continue
+        among = points[rows]
+
+        def similarity(row: int, rows: Any = rows, among: Any = among) -> Array:
+            values: Array = kernel(points[[row]], among)[0] / norms[rows]
+            return values
+
+        first = rows[np.argmin(similarity(rows[rng.integers(len(rows))]))]
+        towards = similarity(first)
+        order = np.argsort(towards - similarity(rows[np.argmin(towards)]), kind="stable")
+        waiting += [rows[half] for half in np.array_split(order, 2)]
+    return parts
 
 
 def fitted_attributes(

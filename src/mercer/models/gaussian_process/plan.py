@@ -8,7 +8,7 @@ The rule of "auto", in the order in which it is applied:
 3. the collapsed bound for the hyper-parameters and the whole matrix for the posterior, up to 15,000
    rows, if it fits in memory;
 4. the bound for the hyper-parameters, conjugate gradients for the mean and landmarks for the
-   variances, up to 100,000 rows;
+   variances, up to 100,000 rows; if there is little noise, the whole matrix, up to 25,000 rows;
 5. landmarks for everything.
 
 A search on the bound begins with 128 landmarks, and takes twice as many, up to 1,024, while they
@@ -34,6 +34,7 @@ from mercer.rows.rows import InMemory, RowBlock
 from mercer.solvers.dense import Cholesky
 from mercer.solvers.forecast import (
     Forecast,
+    FACTOR_MATRICES,
     GaussianProcessFit,
     choose,
     priced,
@@ -44,6 +45,10 @@ from mercer.solvers.protocol import Solver, checked_solver
 
 # Bytes beyond which landmarks are drawn at random rather than by a factor of all rows.
 _CHOICE_BYTES = 2**30
+# Variance of noise, as a share of that of the function, with which iterations take long.
+_LITTLE_NOISE = 1e-4
+# Rows up to which a factor of the whole matrix then costs less than they.
+_FACTOR_ROWS = 25_000
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,9 @@ class Plan:
     # what the search may turn to; None for one with the solver that the user asks for
     reserve: Reserve | None = None
     given: Landmarks | None = None  # the landmarks of the mean themselves, if the user gives them
+    # variance of the noise, as a share of that of the function, below which iterations would not
+    # converge, and the posterior is that of the whole matrix
+    least_noise: float = 0.0
     fits: bool = False  # whether the whole matrix is known to fit in memory
 
     @property
@@ -121,8 +129,11 @@ def planned(
     many = NystromSolver(problem.landmarks, _affordable_choice(problem), seed)
     if not solver.is_iterative:
         return Plan(many, quick, many, Reserve(min(problem.most_search_landmarks, n)))
-    iterative = solver if is_asked else solver.replace(random_state=seed)
-    return Plan(iterative, quick, many, _reserve(n), landmarks)
+    if is_asked:
+        return Plan(solver, quick, many, _reserve(n), landmarks)
+    fits = n <= _FACTOR_ROWS and FACTOR_MATRICES * 8.0 * n * n <= memory.available()
+    iterative, least = solver.replace(random_state=seed), _LITTLE_NOISE if fits else 0.0
+    return Plan(iterative, quick, many, _reserve(n), least_noise=least)
 
 
 def _reserve(n: int) -> Reserve:
@@ -130,7 +141,7 @@ def _reserve(n: int) -> Reserve:
 
     An evaluation with more landmarks costs more than one with the whole matrix of some rows.
     """
-    rows = min(GaussianProcessFit.exact_rows, n)
+    rows = min(GaussianProcessFit.part_rows, n)
     if GaussianProcessFit.learning_matrices * 8.0 * rows * rows <= memory.available():
         return Reserve(min(2 * GaussianProcessFit.search_landmarks, n), rows)
     return Reserve(min(GaussianProcessFit.most_search_landmarks, n))
