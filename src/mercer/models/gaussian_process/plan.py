@@ -31,10 +31,9 @@ from mercer.exceptions import ParameterError
 from mercer.landmarks.selection import Landmarks, require_no_noise
 from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.rows.rows import InMemory, RowBlock
-from mercer.solvers.dense import Cholesky
+from mercer.solvers.dense import FACTOR_MATRICES, Cholesky
 from mercer.solvers.forecast import (
     Forecast,
-    FACTOR_MATRICES,
     GaussianProcessFit,
     choose,
     priced,
