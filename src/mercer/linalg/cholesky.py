@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -244,7 +245,7 @@ def _copies(gram: Array) -> str:
     """A clause that names two equal rows of data; empty if no rows of the matrix are equal."""
     order = np.lexsort((gram[:, -1], gram[:, 0]))
     near = 8 * np.finfo(gram.dtype).eps * float(np.abs(gram).max())
-    for i, j in zip(order[:-1], order[1:], strict=True):
+    for i, j in pairwise(order):
         if np.abs(gram[i] - gram[j]).max() <= near:
             return f", such as rows {min(i, j)} and {max(i, j)}"
     return ""

@@ -210,7 +210,7 @@ class GaussianProcessDisplay(Display):
             )
             self.sample_lines_[0].set_label("samples")
         (self.line_,) = ax.plot(self.x, self.mean, color=color, linewidth=1.8, label="mean")
-        dots = {"color": "black", "markersize": 3.5, "zorder": 4}
+        dots: dict[str, Any] = {"color": "black", "markersize": 3.5, "zorder": 4}
         self.points_ = self.others_ = None
         if self.points is not None:
             (self.points_,) = ax.plot(*self.points, "o", label="training points", **dots)

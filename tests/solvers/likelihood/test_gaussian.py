@@ -80,9 +80,7 @@ def test_an_unknown_mean_is_a_constant_of_huge_variance() -> None:
 def test_slopes_with_an_unknown_mean_are_finite_differences(name: str) -> None:
     direction = RNG.normal(size=(N, N))
     direction += direction.T
-    _, slope = getattr(
-        Precision.of(GRAM.copy(), NOISE, Y, constant=True), f"{name}_with_slope"
-    )()
+    _, slope = getattr(Precision.of(GRAM.copy(), NOISE, Y, constant=True), f"{name}_with_slope")()
     step = 1e-6
     ends = [
         getattr(Gaussian.of(GRAM + h * direction, NOISE, Y, constant=True), name)()

@@ -107,7 +107,9 @@ class LaplaceObjective:
         """The objective of some rows, with every class in its share of them."""
         if number >= len(self.points):
             return self
-        classes = np.argmax(self.targets, axis=1) if self.targets.shape[1] > 1 else self.targets[:, 0]
+        classes = (
+            np.argmax(self.targets, axis=1) if self.targets.shape[1] > 1 else self.targets[:, 0]
+        )
         order = np.random.default_rng(0).permutation(len(classes))
         place = np.empty(len(classes))  # within the class, as a share of it
         for label in np.unique(classes):

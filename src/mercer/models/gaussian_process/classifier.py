@@ -381,7 +381,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             if self._features is None:
                 cross = np.asarray(self.kernel_(part, self.points_), dtype=np.float64)
             else:
-                cross = self._features(as_float64(self.kernel_, part))
+                cross = np.asarray(self._features(as_float64(self.kernel_, part)), np.float64)
                 prior = prior - np.einsum("ij,ij->i", cross, cross)
             # The transpose is in Fortran order, which LAPACK takes without a copy.
             yield self._posterior.covariance(cross.T, prior)

@@ -1,8 +1,11 @@
 r"""The exact Gaussian process: its likelihood as a function of hyper-parameters, and its posterior.
 
-Targets are standardised. Their mean is zero, or an unknown constant that is integrated out. Where the noise is all that is learned, one eigendecomposition serves all
-evaluations of the likelihood: with weights w of the rows and
-:math:`W^{1/2} K W^{1/2} = V \operatorname{diag}(\lambda) V^\top`, targets of noise s^2 / w_i have
+Targets are standardised. Their mean is zero, or an unknown constant that is integrated out.
+
+Where the noise is all that is learned, one eigendecomposition serves all evaluations of the
+likelihood: with weights w of the rows and
+:math:`W^{1/2} K W^{1/2} = V \operatorname{diag}(\lambda) V^\top`, targets of mean zero and of noise
+s^2 / w_i have
 
 .. math::
     -2 \log p(y) = \sum_i \log(\lambda_i + s^2) - \sum_i \log w_i
@@ -171,8 +174,8 @@ class ExactObjective:
         parts = [self.at_rows(np.sort(part)) for part in rows]
 
         def total(theta: Array) -> tuple[float, Array]:
-            values, gradients = zip(*(part.value_and_gradient(theta) for part in parts), strict=True)
-            return sum(values), np.sum(gradients, axis=0)
+            found = [part.value_and_gradient(theta) for part in parts]
+            return sum(value for value, _ in found), np.sum([slope for _, slope in found], axis=0)
 
         return total
 
@@ -332,9 +335,7 @@ class ExactPosterior:
         factor = self._extended_factor(points[len(self.data.points) :], factors)
         if factor is None:
             return ExactPosterior(data, _gaussian(data))
-        return ExactPosterior(
-            data, Gaussian.solved(factor, data.targets, constant=data.constant)
-        )
+        return ExactPosterior(data, Gaussian.solved(factor, data.targets, constant=data.constant))
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Residuals and variances of each target given all others."""

@@ -237,8 +237,8 @@ class LandmarkSearch:
     ) -> Optimum:
         """Learn from the whole matrix of some rows, and then from those of parts of all rows.
 
-        The search begins at the two likeliest of the candidates. Rows of a part are close to each other: the likelihood of a part has the density of all
-        rows, which that of some rows anywhere has not.
+        The search begins at the two likeliest of the candidates. Rows of a part are close to each
+        other: a part is as dense as all rows, which some rows anywhere are not.
         """
         self.solver = Cholesky()
         n, few = len(self.data.points), min(self.reserve.rows, len(self.data.points))

@@ -63,15 +63,16 @@ _MATRICES = 3.2
 class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProcess):
     r"""Gaussian process regression: a distribution over functions, conditioned on data.
 
-    A priori f is a constant b plus a Gaussian process of mean zero and covariance k, and targets are
+    A priori f is a constant b plus a Gaussian process of mean zero and covariance k. Targets are
     y_i = f(x_i) + e_i with independent normal e_i. With G = K + diag(noise), a posteriori
 
     .. math::
         f(x) \sim N\bigl( b + k_x^\top G^{-1} (y - b),\; k(x, x) - k_x^\top G^{-1} k_x \bigr) ,
 
-    so that the mean is the function of kernel ridge at alpha = noise. The constant b is unknown, with
-    a flat prior: it is estimated by generalised least squares, and integrated out. Hyper-parameters (whatever is
-    free in the kernel, and the noise) are those that make the data most probable.
+    so that the mean is the function of kernel ridge at alpha = noise. The constant b is unknown,
+    with a flat prior: it is estimated by generalised least squares, and integrated out.
+    Hyper-parameters (whatever is free in the kernel, and the noise) are those that make the data
+    most probable.
 
     Parameters
     ----------
@@ -215,10 +216,11 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     several maxima it may so end at another one than a search on all rows alone; ``n_restarts``
     looks at more of them.
 
-    Beyond 4,000 rows "auto" learns by the bound, with 128 landmarks or as many more, up to 1,024,
-    as the function that these rows show needs. Where those are too few and the mean is that of all
-    rows, it learns from the whole matrix of 4,000 rows, and then, if the posterior is exact, takes
-    a few steps with that of all rows.
+    Beyond 4,000 rows "auto" learns by the bound, with 128 or 256 landmarks (up to 1,024 if the mean
+    is that of landmarks too). Where those are too few, it learns from the whole matrix of 2,000
+    rows, and then from the sum of the likelihoods of parts of all rows: each has at most 2,000
+    rows, close to each other. Iterations do not converge where there is little noise; up to 25,000
+    rows the posterior then is exact.
 
     A weight of 2 in `fit` is a row repeated, in the posterior and in the likelihood; a row of
     weight 0 is left out.
@@ -342,10 +344,10 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     def update(self, X: Any, y: ArrayLike, noise: ArrayLike | None = None) -> Self:
         """Add rows at the hyper-parameters learned before, in O(n^2) for each.
 
-        Kernel, noise, landmarks, and the scale of the targets stay what they are, as does a
-        mean of the sample; the rest is what a fit of all rows would give. Where that needs jitter, all rows are factorised
-        again. With landmarks a row costs O(m^2); with features that is followed by a pass over all
-        rows, whose coefficients change.
+        Kernel, noise, landmarks, and the scale of the targets stay what they are, as does a mean
+        of the sample; the rest is what a fit of all rows would give. Where that needs jitter, all
+        rows are factorised again. With landmarks a row costs O(m^2); with features that is followed
+        by a pass over all rows, whose coefficients change.
 
         Parameters
         ----------
@@ -405,8 +407,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     ) -> Any:
         """Predict the mean of the function, and how sure that is.
 
-        Before `fit` this is the prior: mean 0, and the deviations of the kernel as it was given, from
-        that mean.
+        Before `fit` this is the prior: mean 0, and the deviations of the kernel as it was given.
 
         Parameters
         ----------

@@ -175,11 +175,11 @@ def warn_of(owner: str, space: SearchSpace, optimum: Optimum, *clauses: str) -> 
         warn(f"{owner}: {'; '.join(doubts)}.", NumericalWarning)
 
 
-def without_bounds(kernel: Kernel) -> Kernel:
+def without_bounds(kernel: Any) -> Any:
     """The kernel with plain values in place of `Bounded` ones, which theta may leave."""
     stored = {name: kernel._values[name] for name in kernel._own_names}
     plain = {name: value.value for name, value in stored.items() if isinstance(value, Bounded)}
-    children = [without_bounds(child) for _, child in kernel._tree.levels]
+    children: list[Any] = [without_bounds(child) for _, child in kernel._tree.levels]
     if any(new is not old for new, (_, old) in zip(children, kernel._tree.levels, strict=True)):
         kernel = with_children(kernel, children)
     return with_values(kernel, **plain) if plain else kernel

@@ -7,9 +7,10 @@ With G = K + diag(noise) = L L' and targets y of mean zero, a = G^-1 y and P = G
     \log p(y_i \mid y_{-i}) = \tfrac12 \log P_{ii} - \frac{a_i^2}{2 P_{ii}} - \tfrac12 \log 2\pi .
 
 Where y has an unknown constant mean with a flat prior, the constant is integrated out, in closed
-form: with u = P 1 and s = 1'u, its posterior has mean u'y / s and variance 1 / s, P becomes
-P - u u' / s in all of the above, a = P (y - mean), and log |G| becomes log |G| + log s - log 2 pi. This
-is the limit of a constant kernel of infinite variance, also known as restricted likelihood.
+form. With u = P 1 and s = 1'u, its posterior has mean u'y / s and variance 1 / s. In all of the
+above, P becomes P - u u' / s, a becomes P (y - mean), and log |G| + log s - log 2 pi takes the
+place of log |G|. This is the limit of a constant kernel of infinite variance, also known as
+restricted likelihood.
 
 Several targets share G, and their logarithms add up. Derivatives are symmetric matrices W with
 d value = sum_ij W_ij dG_ij, in the memory of P, so that the gradient of a kernel is one contraction

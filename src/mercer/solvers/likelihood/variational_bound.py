@@ -19,8 +19,8 @@ tau = sum_i (k(x_i, x_i) - Q_ii) / d_i, so that
 
 (Titsias 2014). Several targets share K and D, and their logarithms add up.
 
-Where y has an unknown constant mean with a flat prior, both bounds are integrated over it, in closed
-form: with s = 1' (Q + D)^-1 1, the constant has mean 1' (Q + D)^-1 y / s and variance 1 / s.
+Where y has an unknown constant mean with a flat prior, both bounds are integrated over it: with
+s = 1' (Q + D)^-1 1, the constant has mean 1' (Q + D)^-1 y / s and variance 1 / s.
 
 Any features F with Q = F F' can be used, such as the explicit features of a kernel: where they
 explain the whole kernel, both bounds are the log marginal likelihood.
@@ -55,7 +55,7 @@ class ElboSums:
 
     rows: int  # the number n of rows
     squares: Array  # (r, r): A = F' D^-1 F
-    products: Array  # (r, t): c = F' D^-1 y; with a constant mean also F' D^-1 1, of shape (r, t + 1)
+    products: Array  # (r, t): c = F' D^-1 y; a constant mean adds the column F' D^-1 1
     energy: float  # sum of y^2 / d over rows and targets
     trace: float  # sum of k(x, x) / d
     residual_trace: float  # sum of (k(x, x) - Q_ii) / d
@@ -175,7 +175,7 @@ class Elbo:
 
     @cached_property
     def _information(self) -> float:
-        """s = 1' (Q + D)^-1 1, one over the variance of the constant."""
+        """The number s = 1' (Q + D)^-1 1, one over the variance of the constant."""
         sums = self.sums
         information = sums.totals[-1] - sums.products[:, -1] @ self._solved[:, -1]
         return float(max(information, _EPS * sums.totals[-1]))
@@ -193,7 +193,9 @@ class Elbo:
     def weights(self) -> Array:
         """B^-1 F' D^-1 (y - constant), the coefficients of the mean over the features."""
         solved, t = self._solved, self.n_targets
-        weights: Array = solved[:, :t] - solved[:, t:] * self.constant if self.has_constant else solved
+        weights: Array = (
+            solved[:, :t] - solved[:, t:] * self.constant if self.has_constant else solved
+        )
         return weights
 
     def constant_deviation(self, features: Array) -> Array:
@@ -237,7 +239,7 @@ class Elbo:
         if not self.has_constant:
             return max(misfit, 0.0)
         crossed = (sums.totals - half.T @ half[:, -1]) / shift
-        information = max(crossed[-1], _EPS * sums.totals[-1] / shift)
+        information = float(max(crossed[-1], _EPS * sums.totals[-1] / shift))
         misfit -= float(np.sum(crossed[:-1] ** 2)) / information
         return max(misfit, 0.0) + t * (float(np.log(self._information)) - _LOG_2PI)
 
@@ -252,7 +254,9 @@ class Elbo:
             v = np.hstack([v, scale * self._solved[:, t:]])
             ones = products[:, t:]
             products = np.hstack([products[:, :t] - ones * mean, scale * ones])
-            energy += float((mean @ mean + scale**2) * sums.totals[-1] - 2 * mean @ sums.totals[:-1])
+            energy += float(
+                (mean @ mean + scale**2) * sums.totals[-1] - 2 * mean @ sums.totals[:-1]
+            )
         half = solve_triangular(self.root, sums.squares, trans="T", check_finite=False)
         shrunk = solve_triangular(self.root, half, check_finite=False)  # B^-1 A
         inner = whitening.to_coefficients((t * shrunk - v @ v.T).T).T
