@@ -146,10 +146,10 @@ class Elbo:
     @cached_property
     def root(self) -> Array:
         """The upper triangle U with U'U = B = I + A."""
-        return self._shifted_root(1.0)
+        return self._shifted_root(self.sums.squares, 1.0)
 
-    def _shifted_root(self, shift: float) -> Array:
-        squares = self.sums.squares
+    @staticmethod
+    def _shifted_root(squares: Array, shift: float) -> Array:
         matrix = squares + shift * np.eye(len(squares))
         try:
             upper: Array = cholesky(matrix, overwrite_a=True, check_finite=False)
@@ -186,17 +186,21 @@ class Elbo:
         if not self.has_constant:
             return np.zeros(self.n_targets)
         sums = self.sums
-        crossed = sums.totals[:-1] - sums.products[:, :-1].T @ self._solved[:, -1]
-        return np.asarray(crossed / self._information)
+        missed = sums.totals[:-1] - sums.products[:, -1] @ self.weights
+        return np.asarray(missed / sums.totals[-1])
 
     @cached_property
     def weights(self) -> Array:
-        """B^-1 F' D^-1 (y - constant), the coefficients of the mean over the features."""
-        solved, t = self._solved, self.n_targets
-        weights: Array = (
-            solved[:, :t] - solved[:, t:] * self.constant if self.has_constant else solved
-        )
-        return weights
+        """B^-1 F' D^-1 (y - constant), the coefficients of the mean over the features.
+
+        With features and targets less their means, weighted by 1 / d, nothing cancels.
+        """
+        if not self.has_constant:
+            return self._solved
+        sums, ones, total = self.sums, self.sums.products[:, -1:], self.sums.totals[-1]
+        root = self._shifted_root(sums.squares - ones @ ones.T / total, 1.0)
+        right = sums.products[:, :-1] - ones * (sums.totals[:-1] / total)
+        return _solved(root, right)
 
     def constant_deviation(self, features: Array) -> Array:
         """The deviation of the function at rows that the unknown constant adds, with its sign."""
@@ -207,9 +211,7 @@ class Elbo:
 
     def solve(self, right: Array) -> Array:
         """B^-1 b."""
-        half = solve_triangular(self.root, right, trans="T", check_finite=False)
-        solved: Array = solve_triangular(self.root, half, check_finite=False)
-        return solved
+        return _solved(self.root, right)
 
     def value(self) -> float:
         """The lower bound, summed over targets."""
@@ -219,7 +221,7 @@ class Elbo:
     def upper_value(self) -> float:
         """The upper bound, summed over targets."""
         shift = 1 + self.sums.residual_trace
-        misfit = self._misfit(self._shifted_root(shift), shift)
+        misfit = self._misfit(self._shifted_root(self.sums.squares, shift), shift)
         return -0.5 * (self.n_targets * self._log_constant() + misfit)
 
     def _log_constant(self) -> float:
@@ -281,3 +283,10 @@ class Elbo:
         """U^-T phi: its squared norm is the posterior variance of the part in the features."""
         half: Array = solve_triangular(self.root, features.T, trans="T", check_finite=False)
         return half
+
+
+def _solved(root: Array, right: Array) -> Array:
+    """The solution of U' U x = b."""
+    half = solve_triangular(root, right, trans="T", check_finite=False)
+    solved: Array = solve_triangular(root, half, check_finite=False)
+    return solved
