@@ -32,7 +32,7 @@ kernel, as a choice of pivots would not be.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -195,12 +195,23 @@ class Elbo:
 
         With features and targets less their means, weighted by 1 / d, nothing cancels.
         """
-        if not self.has_constant:
-            return self._solved
+        return (
+            self._centred.solve(self._centred.sums.products) if self.has_constant else self._solved
+        )
+
+    @cached_property
+    def _centred(self) -> Elbo:
+        """The bound of features and targets less their means, with which nothing cancels."""
         sums, ones, total = self.sums, self.sums.products[:, -1:], self.sums.totals[-1]
-        root = self._shifted_root(sums.squares - ones @ ones.T / total, 1.0)
-        right = sums.products[:, :-1] - ones * (sums.totals[:-1] / total)
-        return _solved(root, right)
+        means = sums.totals[:-1] / total
+        centred = replace(
+            sums,
+            squares=sums.squares - ones @ ones.T / total,
+            products=sums.products[:, :-1] - ones * means,
+            energy=sums.energy - float(means @ sums.totals[:-1]),
+            totals=np.empty(0),
+        )
+        return Elbo(centred)
 
     def constant_deviation(self, features: Array) -> Array:
         """The deviation of the function at rows that the unknown constant adds, with its sign."""
@@ -215,6 +226,10 @@ class Elbo:
 
     def value(self) -> float:
         """The lower bound, summed over targets."""
+        if self.has_constant:
+            # |Q + D| s is the determinant of centred features, times the sum of 1 / d.
+            unit = float(np.log(self.sums.totals[-1])) - _LOG_2PI
+            return self._centred.value() - 0.5 * self.n_targets * unit
         constant = self._log_constant() + self.sums.residual_trace
         return -0.5 * (self.n_targets * constant + self._misfit(self.root, 1.0))
 
@@ -248,17 +263,11 @@ class Elbo:
     def gradient(self, whitening: Whitening) -> ElboGradient:
         """The derivatives of the bound in kernel values, in forms that do not cancel."""
         sums, t = self.sums, self.n_targets
-        v, products, energy = self.weights, sums.products, sums.energy
-        mean, scale = self.constant, 0.0
+        v, mean, scale = self.weights, self.constant, 0.0
         if self.has_constant:
             # The determinant term of the constant acts as one more target, 1 times `scale`.
             scale = float(np.sqrt(t / self._information))
             v = np.hstack([v, scale * self._solved[:, t:]])
-            ones = products[:, t:]
-            products = np.hstack([products[:, :t] - ones * mean, scale * ones])
-            energy += float(
-                (mean @ mean + scale**2) * sums.totals[-1] - 2 * mean @ sums.totals[:-1]
-            )
         half = solve_triangular(self.root, sums.squares, trans="T", check_finite=False)
         shrunk = solve_triangular(self.root, half, check_finite=False)  # B^-1 A
         inner = whitening.to_coefficients((t * shrunk - v @ v.T).T).T
@@ -267,17 +276,23 @@ class Elbo:
         square = (square + square.T) / 2
         # Jitter is a fraction of the mean diagonal, and moves with it.
         square[np.diag_indices_from(square)] += whitening.jitter * square.diagonal().mean()
-        misfit = energy - 2 * float(np.vdot(v, products))
-        misfit += float(np.vdot(v, sums.squares @ v))
-        noise = sums.rows - sums.residual_trace - float(np.trace(shrunk))
+        noise = self._centred._noise_gradient(1) if self.has_constant else self._noise_gradient(0)
         dual = whitening.to_coefficients(v)
         return ElboGradient(
             inner=inner,
             dual=dual[:, :t],
             offset=scale * dual[:, t:].sum(axis=1) - dual[:, :t] @ mean,
             square=square,
-            noise=-0.5 * (t * noise - misfit),
+            noise=noise,
         )
+
+    def _noise_gradient(self, constants: int) -> float:
+        """The derivative in the logarithm of a factor of all noise, for so many constants."""
+        sums, t, v = self.sums, self.n_targets, self.weights
+        misfit = sums.energy - 2 * float(np.vdot(v, sums.products))
+        misfit += float(np.vdot(v, sums.squares @ v))
+        explained = float(np.trace(self.solve(sums.squares)))
+        return -0.5 * (t * (sums.rows - constants - sums.residual_trace - explained) - misfit)
 
     def half_solve(self, features: Array) -> Array:
         """U^-T phi: its squared norm is the posterior variance of the part in the features."""
