@@ -50,6 +50,10 @@ FROM_SOME_ROWS = (
 class LearningObjective(Protocol):
     """A log marginal likelihood, or a bound of it, as a function of hyper-parameters."""
 
+    def unbounded(self) -> LearningObjective:
+        """The objective for any theta, also outside the bounds of `Bounded` parameters."""
+        ...
+
     def value(self, theta: Array) -> float:
         """The objective at theta."""
         ...
@@ -121,7 +125,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         """
         check_is_fitted(self, "theta_")
         with self._computing(len(self.points_)):
-            return self._objective.value(self._theta(theta)) - self._log_volume
+            return self._objective.unbounded().value(self._theta(theta)) - self._log_volume
 
     def log_marginal_likelihood_gradient(
         self, theta: ArrayLike | None = None
@@ -142,7 +146,8 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         """
         check_is_fitted(self, "theta_")
         with self._computing(len(self.points_)):
-            value, gradient = self._objective.value_and_gradient(self._theta(theta))
+            objective = self._objective.unbounded()
+            value, gradient = objective.value_and_gradient(self._theta(theta))
         return value - self._log_volume, gradient
 
     def _theta(self, theta: ArrayLike | None) -> Array:

@@ -97,7 +97,7 @@ class LaplaceObjective:
         posterior = self.posterior(self.gram(kernel))
         return fitted_attributes(kernel, posterior, posterior.dual) | {
             "points_": self.points,
-            "_objective": self.unbounded(),
+            "_objective": self,
             "_features": None,
         }
 
@@ -168,9 +168,13 @@ class LandmarkLaplace:
             "points_": features.points,
             "rows_": self.rows[chosen.indices[features.whitening.kept]],
             "trace_error_": max(0.0, 1 - explained / trace) if trace > 0 else 0.0,
-            "_objective": replace(placed, data=placed.data.unbounded()),
+            "_objective": placed,
             "_features": features,
         }
+
+    def unbounded(self) -> LandmarkLaplace:
+        """The objective for any theta, also outside the bounds of `Bounded` parameters."""
+        return replace(self, data=self.data.unbounded())
 
     def value(self, theta: Array) -> float:
         """The log marginal likelihood at theta, with these landmarks."""

@@ -257,7 +257,9 @@ class ExactPosterior:
     def at(cls, objective: ExactObjective, theta: Array) -> ExactPosterior:
         """Condition at these hyper-parameters."""
         data = objective.at(theta)
-        return cls(data, _gaussian(data))
+        noise = data.noise.diagonal()
+        gaussian = Gaussian.of(data.gram(), noise, data.targets, constant=data.constant)
+        return cls(data, gaussian)
 
     @property
     def warning(self) -> str:
@@ -267,7 +269,7 @@ class ExactPosterior:
     def log_likelihood(self) -> float:
         """The log marginal likelihood of the standardised targets, every copy of a row counted."""
         copies, _ = self.data.noise.copies()
-        return self.gaussian.log_likelihood() + self.gaussian.n_targets * copies
+        return self.gaussian.log_likelihood() + self.data.targets.shape[1] * copies
 
     def attributes(self, scaling: Scaling) -> dict[str, Any]:
         """The attributes of a fitted model, in units of y."""
@@ -278,7 +280,7 @@ class ExactPosterior:
             "points_": self.data.points,
             "jitter_": self.gaussian.factor.jitter,
             "_posterior": self,
-            "_objective": self.data.unbounded(),
+            "_objective": self.data,
         }
 
     def variance(self, points: Points) -> Array:
@@ -334,7 +336,7 @@ class ExactPosterior:
         data = self.data.followed_by(points, targets, factors)
         factor = self._extended_factor(points[len(self.data.points) :], factors)
         if factor is None:
-            return ExactPosterior(data, _gaussian(data))
+            return ExactPosterior.at(data, data.theta)
         return ExactPosterior(data, Gaussian.solved(factor, data.targets, constant=data.constant))
 
     def leave_one_out(self) -> tuple[Array, Array]:
@@ -367,12 +369,6 @@ class ExactPosterior:
         if mean is not None:
             deviation = (1 - (cross @ mean.dual)[:, 0]) / np.sqrt(mean.information)
         return self.gaussian.factor.half_solve(cross.T), deviation
-
-
-def _gaussian(data: ExactObjective) -> Gaussian:
-    """The targets as draws of a Gaussian, by a factor of their covariance."""
-    noise = data.noise.diagonal()
-    return Gaussian.of(data.gram(), noise, data.targets, constant=data.constant)
 
 
 def _finite(gram: Gram) -> Array:

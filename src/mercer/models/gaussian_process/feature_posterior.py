@@ -111,7 +111,7 @@ class FeaturePosterior(ABC):
             "points_": self.points,
             "jitter_": 0.0,
             "_posterior": self,
-            "_objective": replace(self.objective, data=self.data.unbounded()),
+            "_objective": self.objective,
         }
 
     # New points ---------------------------------------------------------------------------------

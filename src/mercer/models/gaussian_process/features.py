@@ -118,6 +118,10 @@ class FeatureObjective(ABC):
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """The bound at theta and its gradient."""
 
+    def unbounded(self) -> Self:
+        """The objective for any theta, also outside the bounds of `Bounded` parameters."""
+        return replace(self, data=self.data.unbounded())
+
     def at(self, theta: Array) -> Self:
         """Replace kernel and noise by those of theta."""
         return replace(self, data=self.data.at(theta))

@@ -74,11 +74,6 @@ class Plan:
     least_noise: float = 0.0
     fits: bool = False  # whether the whole matrix is known to fit in memory
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether the whole matrix is used throughout."""
-        return bool(self.solver.is_dense and self.search.is_dense)
-
 
 def require_solver(owner: str, solver: Any) -> None:
     """Refuse what is not a solver of Gaussian processes."""

@@ -333,11 +333,14 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
                 landmarks=given,
             )
             self.solver_, self.search_solver_ = plan.solver, plan.search
-            fitted = self._fit_exactly if plan.is_exact else self._fit_on_features
+            exactly = plan.solver.is_dense and plan.search.is_dense
+            fitted = self._fit_exactly if exactly else self._fit_on_features
             with self._computing(len(data.points)):
                 optimum = fitted(X, y, data, scaling, plan, learns)
         constant = _CONSTANT if free and not learns else ""
-        doubt = self._posterior.warning or _loose_bound(self, len(data.points))
+        doubt = self._posterior.warning
+        if hasattr(self, "lower_bound_"):
+            doubt = doubt or _loose_bound(self, len(data.points))
         warn_of(type(self).__name__, data.space, optimum, constant, doubt)
         return self
 
@@ -662,7 +665,7 @@ def _require_valid(owner: object, kernel: Kernel, points: Points) -> None:
 
 def _loose_bound(model: GaussianProcessRegressor, n: int) -> str:
     """A clause, if the bound that was maximised is far below the likelihood."""
-    if not isinstance(model._posterior, ExactPosterior) or not hasattr(model, "lower_bound_"):
+    if not isinstance(model._posterior, ExactPosterior):
         return ""
     gap = model.log_marginal_likelihood_ - model.lower_bound_
     if gap <= _LOOSE * n:

@@ -49,18 +49,7 @@ class ConstantMean:
     dual: Array  # (n, 1): u = G^-1 1
     information: float  # s = 1'u, one over the variance of the constant
     value: Array  # (n_targets,): the posterior mean of the constant
-
-    @classmethod
-    def of(cls, dual: Array, targets: Array) -> ConstantMean:
-        """The constant of these targets, from u."""
-        information = float(dual.sum())
-        return cls(dual, information, (dual.T @ targets)[0] / information)
-
-    @property
-    def root(self) -> Array:
-        """The vector r with G^-1 - r r' in place of G^-1, of shape (n, 1)."""
-        root: Array = self.dual / np.sqrt(self.information)
-        return root
+    root: Array  # (n, 1): the vector r = u / sqrt(s), with G^-1 - r r' in place of G^-1
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +66,8 @@ class Gaussian:
         cls, gram: Array, noise: float | Array, targets: Array, *, constant: bool = False
     ) -> Gaussian:
         """Factorise ``gram + diag(noise)`` in the memory of `gram`."""
-        return cls.solved(factorise(gram, noise, NOISE), targets, constant=constant)
+        factor = factorise(gram, noise, NOISE)
+        return cls(factor, targets, *_solutions(factor.solve(_columns(targets, constant)), targets))
 
     @classmethod
     def solved(cls, factor: Factor, targets: Array, *, constant: bool) -> Gaussian:
@@ -180,8 +170,11 @@ def _solutions(solved: Array, targets: Array) -> tuple[Array, ConstantMean | Non
     t = targets.shape[1]
     if solved.shape[1] == t:
         return solved, None
-    mean = ConstantMean.of(solved[:, t:].copy(), targets)
-    return solved[:, :t] - mean.dual * mean.value, mean
+    ones = solved[:, t:].copy()
+    information = float(ones.sum())
+    value = (ones.T @ targets)[0] / information
+    mean = ConstantMean(ones, information, value, ones / np.sqrt(information))
+    return solved[:, :t] - ones * value, mean
 
 
 def _log_likelihood(
