@@ -269,7 +269,7 @@ class ExactPosterior:
     def log_likelihood(self) -> float:
         """The log marginal likelihood of the standardised targets, every copy of a row counted."""
         copies, _ = self.data.noise.copies()
-        return self.gaussian.log_likelihood() + self.data.targets.shape[1] * copies
+        return self.gaussian.log_likelihood() + int(self.data.targets.shape[1]) * copies
 
     def attributes(self, scaling: Scaling) -> dict[str, Any]:
         """The attributes of a fitted model, in units of y."""
