@@ -102,7 +102,8 @@ def _memory(settings: Settings) -> Outcome:
 
 def _mercer(**parameters: Any) -> mc.GaussianProcessRegressor:
     kernel = 1.0 * mc.RBF(np.full(D, LENGTH_SCALE))
-    return mc.GaussianProcessRegressor(kernel, noise=NOISE, normalize_y=False, **parameters)
+    settings = {"noise": NOISE, "normalize_y": False, "mean": "zero"}  # as the peers
+    return mc.GaussianProcessRegressor(kernel, **(settings | parameters))
 
 
 def _peer(**parameters: Any) -> Peer:

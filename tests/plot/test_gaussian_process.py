@@ -32,7 +32,7 @@ def test_mean_and_bands_are_the_models() -> None:
     for band, level in zip(display.bands_, (0.9, 0.5), strict=True):
         reached = band.get_paths()[0].vertices[:, 1].max()  # type: ignore[index]
         assert reached == pytest.approx(np.max(mean + norm.interval(level)[1] * std))
-        assert band.get_label() == f"{100 * level:g}% band"
+        assert band.get_label() == f"{100 * level:g}% of the function"
     width = X.max() - X.min()
     np.testing.assert_allclose(display.x[[0, -1]], [X.min() - 0.1 * width, X.max() + 0.1 * width])
     assert display.points_ is not None
@@ -140,3 +140,33 @@ def test_bad_values_are_refused() -> None:
 def test_one_training_point() -> None:
     model = GaussianProcessRegressor(RBF(), optimizer=None).fit([[1.0]], [2.0])
     np.testing.assert_allclose(draw(model, [[1.0]]).x[[0, -1]], [0.9, 1.1])
+
+
+def test_points_that_the_model_has_not_seen_are_told_apart() -> None:
+    fresh = np.vstack([X[:4], [[9.0], [10.0]]])
+    targets = np.arange(6.0)
+    for model in (MODEL, mc.GaussianProcessRegressor(mc.RBF(), 0.1, learn=False).fit(X, Y)):
+        display = draw(model, fresh, targets)
+        assert display.points_ is not None
+        assert display.others_ is not None
+        np.testing.assert_array_equal(display.points_.get_ydata(), targets[:4])
+        np.testing.assert_array_equal(display.others_.get_ydata(), targets[4:])
+        labels = (display.points_.get_label(), display.others_.get_label())
+        assert labels == ("training points", "other points")
+    pipeline = make_pipeline(StandardScaler(), GaussianProcessRegressor(RBF(), optimizer=None))
+    display = draw(pipeline.fit(X, Y), X, Y)
+    assert display.points_ is None
+    assert display.others_ is not None
+    assert display.others_.get_label() == "points"
+
+
+def test_bands_say_of_what_and_a_prior_is_drawn() -> None:
+    model = mc.GaussianProcessRegressor(mc.RBF(length_scale=1.0), 0.1)
+    display = draw(model, X, include_noise=True, n_samples=2)
+    assert [band.get_label() for band in display.bands_] == [
+        "95% of observations",
+        "50% of observations",
+    ]
+    np.testing.assert_array_equal(display.mean, np.zeros(200))
+    np.testing.assert_allclose(display.std, np.sqrt(1.1))
+    assert len(display.sample_lines_) == 2

@@ -129,8 +129,8 @@ ARD = 1.7 * mc.RBF(length_scale=[1.0, 2.0, 3.0])
 #: Twelve rows of `MANY` that have weights, as landmarks.
 CHOSEN = np.flatnonzero(MANY.W)[:12]
 FEW = mc.solvers.NystromSolver(12, CHOSEN)
-#: A Gaussian process that is conditioned with its hyper-parameters as they are.
-HELD: dict[str, Any] = {"learn": False, "normalize_y": False}
+#: A Gaussian process of mean zero that is conditioned with its hyper-parameters as they are.
+HELD: dict[str, Any] = {"learn": False, "normalize_y": False, "mean": "zero"}
 
 
 def waves(n_components: int = 200, **settings: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -222,17 +223,29 @@ def _cause(gram: Array, advice: Advice) -> tuple[str, str]:
             "the kernel is indefinite: an entry exceeds sqrt(k(x, x) k(z, z))",
             advice.repair,
         )
-    if mean > 0.95:
+    copies = _copies(gram) if pairs > 0 else ""
+    if mean > 0.95 and not copies:
         return (
             f"the length-scale is too long: rows correlate at {mean:.4f} on average",
             f"shorten the length-scale or raise {advice.ridge}",
         )
     if pairs > 0:
         return (
-            f"rows are duplicated: {pairs} pair{'s' if pairs > 1 else ''} cannot be told apart",
-            f"merge duplicates with sample_weight or raise {advice.ridge}",
+            f"rows are duplicated: {pairs} pair{'s' if pairs > 1 else ''} cannot be told apart"
+            + copies,
+            f"keep one row of each, or raise {advice.ridge}",
         )
     return (
         "the kernel has fewer numerical dimensions than there are rows",
         f"raise {advice.ridge}",
     )
+
+
+def _copies(gram: Array) -> str:
+    """A clause that names two equal rows of data; empty if no rows of the matrix are equal."""
+    order = np.lexsort((gram[:, -1], gram[:, 0]))
+    near = 8 * np.finfo(gram.dtype).eps * float(np.abs(gram).max())
+    for i, j in pairwise(order):
+        if np.abs(gram[i] - gram[j]).max() <= near:
+            return f", such as rows {min(i, j)} and {max(i, j)}"
+    return ""

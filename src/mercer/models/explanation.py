@@ -84,7 +84,7 @@ class ExplainedModel(KernelEstimator):
             the opposite sign for the first of two classes), for Poisson and gamma losses the
             logarithm of the mean. Quantiles are explained before they are sorted.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "kernel_")
         if not _is_integer(top) or top < 1:
             raise ParameterError(
                 f"{type(self).__name__}: top = {top!r} is not a whole number of at least 1; pass "

@@ -49,8 +49,11 @@ class RepresenterModel(ExplainedModel):
 
     def _function_values(self, X: Any) -> Array:
         """The values f(x) of rows like those seen by fit; no matrix of pairs is stored."""
-        check_is_fitted(self)
-        points = self._validate_points(self.kernel_, X, reset=False)
+        check_is_fitted(self, "kernel_")
+        return self._values_at(self._validate_points(self.kernel_, X, reset=False))
+
+    def _values_at(self, points: Points) -> Array:
+        """The values f(x) at points that were validated."""
         values: Array = np.asarray(self.kernel_.gram(points, self.points_) @ self._coefficients)
         values += self.intercept_
         return values

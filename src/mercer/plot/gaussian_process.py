@@ -44,6 +44,10 @@ class GaussianProcessDisplay(Display):
         Functions drawn from the model.
     points : tuple of ndarray, optional
         Inputs and targets of the training points.
+    others : tuple of ndarray, optional
+        Inputs and targets of points that the model has not seen, or that may be either.
+    include_noise : bool, default=False
+        Whether the bands are those of observations, and not of the function.
     xlabel : str
         The name of the input.
     ylabel : str
@@ -59,6 +63,8 @@ class GaussianProcessDisplay(Display):
         The samples.
     points_ : matplotlib Line2D or None
         The training points.
+    others_ : matplotlib Line2D or None
+        The other points.
     ax_ : matplotlib Axes
         The axes.
     figure_ : matplotlib Figure
@@ -82,6 +88,8 @@ class GaussianProcessDisplay(Display):
     std: Array
     samples: Array | None = None
     points: tuple[Array, NDArray[Any]] | None = None
+    others: tuple[Array, NDArray[Any]] | None = None
+    include_noise: bool = False
     xlabel: str = "x"
     ylabel: str = "y"
 
@@ -101,16 +109,16 @@ class GaussianProcessDisplay(Display):
         ax: Axes | None = None,
         **plot_kwargs: Any,
     ) -> Self:
-        """Draw a fitted model.
+        """Draw a model: its posterior, or before `fit` its prior.
 
         Parameters
         ----------
         estimator : object
-            A fitted model whose ``predict`` takes ``return_std=True``.
+            A model whose ``predict`` takes ``return_std=True``.
         X : array-like or data frame of shape (n, 1)
             Inputs, usually the training points; the axis extends beyond them by `margin`.
         y : array-like of shape (n,), optional
-            Their targets, drawn as points.
+            Their targets, drawn as points: filled where the model has seen the input.
         n_samples : int, default=0
             The number of functions to draw from the model, by its ``sample_y``.
         include_noise : bool, default=False
@@ -146,15 +154,20 @@ class GaussianProcessDisplay(Display):
         if positive_integer(n_samples, "n_samples", _OWNER, 0):
             drawn = estimator.sample_y(grid, n_samples, random_state=random_state)
             samples = _one_output(drawn.reshape(size, -1, n_samples), output)
-        points = None
+        points, others = None, None
         if y is not None:
-            points = table.values[:, 0], numbers_of(y, len(table.values), _OWNER)
+            inputs, targets = table.values[:, 0], numbers_of(y, len(table.values), _OWNER)
+            seen = np.isin(inputs, _training_inputs(estimator))
+            points = (inputs[seen], targets[seen]) if seen.any() else None
+            others = (inputs[~seen], targets[~seen]) if not seen.all() else None
         display = cls(
             x=x,
             mean=_one_output(mean.reshape(size, -1), output),
             std=_one_output(std.reshape(size, -1), output),
             samples=samples,
             points=points,
+            others=others,
+            include_noise=include_noise,
             xlabel=table.label(0, "x"),
             ylabel=str(getattr(y, "name", None) or "y"),
         )
@@ -197,11 +210,13 @@ class GaussianProcessDisplay(Display):
             )
             self.sample_lines_[0].set_label("samples")
         (self.line_,) = ax.plot(self.x, self.mean, color=color, linewidth=1.8, label="mean")
-        self.points_ = None
+        dots: dict[str, Any] = {"color": "black", "markersize": 3.5, "zorder": 4}
+        self.points_ = self.others_ = None
         if self.points is not None:
-            (self.points_,) = ax.plot(
-                *self.points, "o", color="black", markersize=3.5, zorder=4, label="training points"
-            )
+            (self.points_,) = ax.plot(*self.points, "o", label="training points", **dots)
+        if self.others is not None:
+            label = "points" if self.points is None else "other points"
+            (self.others_,) = ax.plot(*self.others, "o", fillstyle="none", label=label, **dots)
         ax.margins(x=0)
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
         readable_legend(ax)
@@ -214,9 +229,17 @@ class GaussianProcessDisplay(Display):
             self.mean - half,
             self.mean + half,
             linewidth=0,
-            label=f"{100 * level:g}% band",
+            label=f"{100 * level:g}% of {'observations' if self.include_noise else 'the function'}",
             **shade,
         )
+
+
+def _training_inputs(estimator: Any) -> NDArray[Any]:
+    """The inputs that a model was fitted on; none if they are not known."""
+    known = getattr(estimator, "X_train_", None)
+    if known is None and not getattr(getattr(estimator, "solver_", None), "has_landmarks", True):
+        known = estimator.points_.data
+    return np.empty(0) if known is None else np.asarray(known).ravel()
 
 
 def _options(estimator: Any, include_noise: bool) -> dict[str, bool]:

@@ -339,6 +339,8 @@ class GaussianProcessFit(Priced):
     most_search_landmarks: ClassVar[int] = 1_024
     #: Rows that such a search looks at.
     search_rows: ClassVar[int] = 10_000
+    #: Rows of a search with the whole matrix of some of them, and then of parts of all.
+    part_rows: ClassVar[int] = 2_000
     #: Rows for each feature from which a search on features costs half of one with the matrix.
     rows_per_feature: ClassVar[int] = 4
     #: Iterations for the mean at most.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import Any
 
@@ -248,3 +249,123 @@ def test_one_decomposition_serves_every_noise(
         wanted = data.value_and_gradient(theta)
         assert found[0] == pytest.approx(wanted[0], rel=1e-12)
         assert_allclose(found[1], wanted[1], rtol=1e-9)
+
+
+# An unknown constant mean ------------------------------------------------------------------------
+
+
+def kriging(
+    kernel: mc.Kernel, rows: Array, y: Array, noise: Array, fresh: Array
+) -> tuple[float, Array, Array]:
+    """Constant, mean and covariance by generalised least squares, with dense matrices."""
+    G, cross = kernel(rows) + np.diag(noise), kernel(fresh, rows)
+    ones = np.linalg.solve(G, np.ones(len(rows)))
+    constant = float(ones @ y / ones.sum())
+    missed = 1 - cross @ ones
+    cov = kernel(fresh) - cross @ np.linalg.solve(G, cross.T)
+    cov += np.outer(missed, missed) / ones.sum()
+    return constant, constant + cross @ np.linalg.solve(G, y - constant), cov
+
+
+@pytest.mark.parametrize("noise", [np.full(len(X), 0.3), VARIANCES], ids=["shared", "known"])
+@pytest.mark.parametrize("solver", [mc.solvers.Cholesky(), mc.solvers.Spectral()], ids=repr)
+def test_an_unknown_mean_is_estimated_by_generalised_least_squares(
+    noise: Array, solver: Any
+) -> None:
+    given = 0.3 if noise[0] == noise[-1] else noise
+    settings = {"noise": given, "learn": False, "normalize_y": False, "solver": solver}
+    model = GP(ARD, **settings).fit(X, Y)
+    constant, mean, cov = kriging(ARD, X, Y, noise, Z)
+    assert model.intercept_ == pytest.approx(constant)
+    np.testing.assert_allclose(model.predict(Z), mean, rtol=1e-9)
+    np.testing.assert_allclose(model.predict(Z, return_cov=True)[1], cov, atol=1e-9)
+    np.testing.assert_allclose(model.predict(Z, return_std=True)[1] ** 2, cov.diagonal(), rtol=1e-8)
+    left_out = model.loo_predictions_
+    for i in range(0, len(X), 7):
+        rest = np.arange(len(X)) != i
+        _, alone, spread = kriging(ARD, X[rest], Y[rest], noise[rest], X[[i]])
+        assert left_out.mean[i] == pytest.approx(alone[0])
+        assert left_out.variance[i] == pytest.approx(spread[0, 0] + noise[i])
+    theta = model.theta_ + 0.1
+    value, gradient = model.log_marginal_likelihood_gradient(theta)
+    assert value == pytest.approx(model.log_marginal_likelihood(theta))
+    for i, step in enumerate(1e-5 * np.eye(len(theta))):
+        ends = [model.log_marginal_likelihood(theta + sign * step) for sign in (1, -1)]
+        assert gradient[i] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-5)
+
+
+def test_rows_that_come_later_move_an_unknown_mean() -> None:
+    settings = {"noise": 0.3, "learn": False, "normalize_y": False}
+    model = GP(ARD, **settings).fit(X[:25], Y[:25]).update(X[25:], Y[25:])
+    whole = GP(ARD, **settings).fit(X, Y)
+    assert model.intercept_ == pytest.approx(whole.intercept_)
+    assert model.log_marginal_likelihood_ == pytest.approx(whole.log_marginal_likelihood_)
+    for mine, other in zip(
+        model.predict(Z, return_std=True), whole.predict(Z, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(mine, other, rtol=1e-8)
+
+
+def test_units_and_origin_of_the_targets_do_not_matter() -> None:
+    scale = float(np.std(Y))
+    plain = GP(ARD, noise=0.3, learn=False, normalize_y=False).fit(X, Y)
+    same = GP((1 / scale**2) * ARD, noise=0.3, learn=False).fit(X, Y)
+    moved = GP(ARD, noise=0.3, learn=False, normalize_y=False).fit(X, Y + 1e4)
+    for other, shift in ((same, 0.0), (moved, 1e4)):
+        np.testing.assert_allclose(other.predict(Z) - shift, plain.predict(Z), rtol=1e-8)
+        assert other.log_marginal_likelihood_ == pytest.approx(plain.log_marginal_likelihood_)
+    zero = GP(ARD, noise=0.3, **HELD).fit(X, Y - Y.mean())
+    sample = GP(ARD, noise=0.3, learn=False, normalize_y=False, mean="sample").fit(X, Y)
+    assert (zero.intercept_, sample.intercept_) == (0.0, pytest.approx(Y.mean()))
+    np.testing.assert_allclose(sample.predict(Z), zero.predict(Z) + Y.mean(), rtol=1e-9)
+
+
+def test_functions_drawn_with_an_unknown_mean_have_its_posterior() -> None:
+    settings = {"noise": 0.3, "learn": False, "normalize_y": False}
+    model = GP(ARD, **settings).fit(X, BOTH)
+    far = np.vstack([Z[:3], 100 + Z[:2]])
+    number = 20_000
+    draws = model.sample_y(far, number, random_state=0)
+    mean, cov = model.predict(far, return_cov=True)
+    for target in range(2):
+        found, wanted = draws[:, target], cov[..., target]
+        # Five standard errors: a false alarm in two million for each of the thirty numbers.
+        error = np.sqrt(wanted.diagonal() / number)
+        assert np.all(np.abs(found.mean(axis=1) - mean[:, target]) < 5 * error)
+        spread = np.sqrt(wanted**2 + np.outer(wanted.diagonal(), wanted.diagonal()))
+        assert np.all(np.abs(np.cov(found) - wanted) < 5 * spread / np.sqrt(number))
+
+
+def test_weights_are_copies_also_of_an_unknown_mean() -> None:
+    copies = np.arange(len(X)) % 3
+    settings = {"noise": 0.3, "learn": False}
+    weighted = GP(ARD, **settings).fit(X, Y, copies)
+    repeated = GP(ARD, **settings).fit(np.repeat(X, copies, axis=0), np.repeat(Y, copies))
+    assert weighted.intercept_ == pytest.approx(repeated.intercept_)
+    assert weighted.log_marginal_likelihood_ == pytest.approx(repeated.log_marginal_likelihood_)
+    np.testing.assert_allclose(weighted.predict(Z), repeated.predict(Z), rtol=1e-8)
+
+
+def test_learning_only_the_noise_by_eigenvalues_with_an_unknown_mean() -> None:
+    held = mc.RBF(mc.Fixed(1.0))
+    by_spectrum, by_factor = (
+        GP(held, solver=solver).fit(X, BOTH, np.arange(len(X)) % 3 + 0.5)
+        for solver in (mc.solvers.Spectral(), mc.solvers.Cholesky())
+    )
+    np.testing.assert_allclose(by_spectrum.noise_, by_factor.noise_, rtol=1e-4)
+    value = by_factor.log_marginal_likelihood_
+    assert by_spectrum.log_marginal_likelihood_ == pytest.approx(value, abs=1e-6)
+
+
+def test_a_variance_is_never_zero() -> None:
+    # A straight line without noise leaves no variance between the rows, but rounding.
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(size=(70, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)  # bounds
+        model = GP(1.0 * mc.RBF(1.0)).fit(rows, rows @ [1.0, 2.0])
+    fresh = rng.uniform(size=(200, 2))
+    _, std = model.predict(fresh, return_std=True)
+    assert np.all(std > 0)
+    covariance = model.predict(fresh, return_cov=True)[1]
+    assert np.all(covariance.diagonal() > 0)

@@ -73,11 +73,13 @@ def test_scikit_learns_gaussian_process_at_the_same_hyper_parameters(
     peer = Peer(peer_kernel(), alpha=0.2, optimizer=None, normalize_y=normalize).fit(X, targets)
     if normalize and targets.ndim == 2:
         # Noise in units of y is not defined for targets of different scale.
-        model = GP(RBF, noise=0.2, learn=False, normalize_y=False)
+        model = GP(RBF, noise=0.2, **HELD)
         model.fit(X, (targets - targets.mean(axis=0)) / scale)
         back = scale
     else:
-        model = GP(RBF, noise=0.2 * scale[0] ** 2, learn=False, normalize_y=normalize)
+        mean = "sample" if normalize else "zero"
+        settings = HELD | {"normalize_y": normalize, "mean": mean}
+        model = GP(RBF, noise=0.2 * scale[0] ** 2, **settings)
         model.fit(X, targets)
         back = np.ones(len(scale))
     for flag in ("return_std", "return_cov"):
@@ -265,11 +267,37 @@ def test_draws_with_known_noise_and_weights() -> None:
     assert within(model.sample_y(Z, 4000, random_state=0), *model.predict(Z, return_cov=True))
 
 
+def test_before_a_fit_predictions_are_those_of_the_prior() -> None:
+    model = GP(RBF, noise=0.4)
+    np.testing.assert_array_equal(model.predict(Z), np.zeros(9))
+    mean, std = model.predict(Z, return_std=True)
+    np.testing.assert_array_equal(mean, np.zeros(9))
+    np.testing.assert_allclose(std, np.sqrt(1.7))
+    np.testing.assert_allclose(model.predict(Z, return_cov=True)[1], RBF(Z))
+    noisy = model.predict(Z, return_cov=True, include_noise=True)[1]
+    np.testing.assert_allclose(noisy, RBF(Z) + 0.4 * np.eye(9))
+    peer = Peer(peer_kernel())
+    np.testing.assert_allclose(std, peer.predict(Z, return_std=True)[1])
+
+
+def test_names_of_columns_are_warned_of_once() -> None:
+    model = GP(RBF).fit(pd.DataFrame(X, columns=list("abc")), Y)
+    with pytest.warns(UserWarning, match="feature names") as found:
+        model.predict(Z, return_std=True)
+    assert len(found) == 1
+
+
+def test_contradicting_copies_without_noise_are_named() -> None:
+    rows, y = np.vstack([X, X[7]]), np.append(Y, Y[7] + 1)
+    with pytest.warns(NumericalWarning, match="such as rows 7 and 40.*keep one row of each"):
+        GP(1.7 * mc.RBF(3.0), noise=0.0, learn=False).fit(rows, y)
+
+
 # New rows ----------------------------------------------------------------------------------------
 
 
 def test_an_update_keeps_the_scale_of_the_targets_and_the_learned_kernel() -> None:
-    model = GP(RBF).fit(X[:30], Y[:30])
+    model = GP(RBF, mean="sample").fit(X[:30], Y[:30])
     kernel, noise, mean, scale = model.kernel_, model.noise_, model.intercept_, model.y_scale_
     model.update(X[30:], Y[30:])
     assert (model.kernel_, model.intercept_, model.y_scale_) == (kernel, mean, scale)
@@ -441,8 +469,16 @@ def test_data_that_are_refused() -> None:
         GP().fit(X, Y, np.full(40, 1e300))
     with pytest.raises(ParameterError, match="several targets"):
         GP(noise=mc.Fixed(0.1)).fit(X, BOTH)
-    with pytest.raises(NotFittedError):
-        GP().predict(X)
+    for action in (
+        lambda: GP().update(X, Y),
+        lambda: GP().loo_predictions_,
+        lambda: GP().log_marginal_likelihood(),
+        lambda: GP().contributions(X),
+    ):
+        with pytest.raises(NotFittedError):
+            action()
+    with pytest.raises(ParameterError, match="mean = 'none' is unknown; pass one of 'constant'"):
+        GP(mean="none").fit(X, Y)  # type: ignore[arg-type]
     model = GP(RBF).fit(X, Y)
     with pytest.raises(ParameterError, match="return_std and return_cov"):
         model.predict(X, return_std=True, return_cov=True)

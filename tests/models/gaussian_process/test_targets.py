@@ -16,7 +16,7 @@ RBF = ARD
 
 
 def test_the_likelihood_of_given_targets_does_not_depend_on_normalisation() -> None:
-    model = GP(RBF, noise=0.3).fit(X, BOTH)
+    model = GP(RBF, noise=0.3, mean="sample").fit(X, BOTH)
     scale = BOTH.std(axis=0)
     np.testing.assert_allclose(model.y_scale_, scale)
     np.testing.assert_allclose(model.intercept_, BOTH.mean(axis=0))
@@ -64,7 +64,7 @@ def test_weights_are_repeated_rows_in_posterior_and_likelihood() -> None:
 def test_constant_targets_leave_variances_where_they_start() -> None:
     for rows, y in (([[1.0]], [5.0]), (X, np.full(40, 5.0)), (X, np.full((40, 2), 5.0))):
         with pytest.warns(NumericalWarning, match="y is constant") as found:
-            model = GP(2.0 * mc.RBF(), noise=0.3).fit(rows, y)
+            model = GP(2.0 * mc.RBF(), noise=0.3, mean="sample").fit(rows, y)
         assert len(found) == 1
         assert model.kernel_ == 2.0 * mc.RBF()
         np.testing.assert_allclose(model.y_scale_, 1.0)
@@ -74,8 +74,12 @@ def test_constant_targets_leave_variances_where_they_start() -> None:
         np.testing.assert_allclose(mean, 5.0)
         np.testing.assert_allclose(std, np.sqrt(2.0))
     # Nothing is learned, so nothing is lost; and a constant other than the mean says something.
-    GP(mc.RBF(), noise=0.3, learn=False).fit([[1.0]], [5.0])
-    assert GP(1.0 * mc.RBF(), normalize_y=False).fit(X, np.full(40, 5.0)).converged_
+    alone = GP(2.0 * mc.RBF(), noise=0.3, learn=False).fit([[1.0]], [5.0])
+    assert alone.intercept_ == 5.0
+    # Far away the variance is that of the function and that of the constant.
+    std = alone.predict([[99.0]], return_std=True)[1]
+    np.testing.assert_allclose(std**2, 2.0 + 2.3)
+    assert GP(1.0 * mc.RBF(), normalize_y=False, mean="zero").fit(X, np.full(40, 5.0)).converged_
 
 
 def test_a_number_that_is_held_is_not_shared_by_targets_of_different_scale() -> None:

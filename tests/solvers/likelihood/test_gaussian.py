@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy.linalg import null_space
 from scipy.stats import multivariate_normal
 
 from mercer.solvers.likelihood.gaussian import Gaussian, Precision
@@ -35,3 +38,61 @@ def test_leave_one_out_is_conditioning_without_each_row() -> None:
         density += multivariate_normal(mean, variance * np.eye(2)).logpdf(Y[i])
     assert found.loo_density() == pytest.approx(density)
     assert Precision.of(GRAM.copy(), NOISE, Y).loo_density_with_slope()[0] == pytest.approx(density)
+
+
+# An unknown constant mean ------------------------------------------------------------------------
+
+BASIS = null_space(np.ones((1, N)))  # orthonormal differences of targets
+
+
+def of_differences(covariance: Any) -> float:
+    """The density of the differences of targets, in the unit of an integral over the constant."""
+    normal = multivariate_normal(np.zeros(N - 1), BASIS.T @ covariance @ BASIS)
+    return sum(float(normal.logpdf(BASIS.T @ y)) - 0.5 * np.log(N) for y in Y.T)
+
+
+def test_the_likelihood_of_an_unknown_mean_is_that_of_differences() -> None:
+    expected = of_differences(COVARIANCE)
+    found = Gaussian.of(GRAM.copy(), NOISE, Y, constant=True)
+    assert found.log_likelihood() == pytest.approx(expected)
+    value, _ = Precision.of(GRAM.copy(), NOISE, Y, constant=True).log_likelihood_with_slope()
+    assert value == pytest.approx(expected)
+
+
+def test_an_unknown_mean_is_a_constant_of_huge_variance() -> None:
+    huge = 1e8
+    found = Gaussian.of(GRAM.copy(), NOISE, Y, constant=True)
+    limit = Gaussian.of(GRAM + huge, NOISE, Y)
+    # The prior of the constant has the density (2 pi huge)^(-1/2) where the data are.
+    unit = 0.5 * np.log(2 * np.pi * huge)
+    assert found.log_likelihood() == pytest.approx(limit.log_likelihood() + 2 * unit, abs=1e-5)
+    np.testing.assert_allclose(found.dual, limit.dual, atol=1e-5)
+    for mine, other in zip(found.leave_one_out(), limit.leave_one_out(), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5)
+    assert found.loo_density() == pytest.approx(limit.loo_density(), abs=1e-5)
+    residuals = Y[::-1] + 3
+    dual, constant = found.predictor(residuals)
+    np.testing.assert_allclose(COVARIANCE @ dual + constant, residuals, atol=1e-10)
+    np.testing.assert_allclose(dual.sum(axis=0), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["log_likelihood", "loo_density"])
+def test_slopes_with_an_unknown_mean_are_finite_differences(name: str) -> None:
+    direction = RNG.normal(size=(N, N))
+    direction += direction.T
+    _, slope = getattr(Precision.of(GRAM.copy(), NOISE, Y, constant=True), f"{name}_with_slope")()
+    step = 1e-6
+    ends = [
+        getattr(Gaussian.of(GRAM + h * direction, NOISE, Y, constant=True), name)()
+        for h in (-step, step)
+    ]
+    wanted = (ends[1] - ends[0]) / (2 * step)
+    assert np.sum(slope.full() * direction) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_one_row_says_nothing_about_itself_where_the_mean_is_unknown() -> None:
+    found = Gaussian.of(np.eye(1), 0.5, np.full((1, 1), 3.0), constant=True)
+    assert found.log_likelihood() == pytest.approx(0.0)
+    assert found.mean is not None
+    assert found.mean.value == pytest.approx(3.0)
+    assert found.leave_one_out()[1] == np.inf

@@ -30,10 +30,10 @@ def root_of(K: Array) -> Whitening:
     return whiten_with_jitter(K[:M, :M], EPS)
 
 
-def bound_of(K: Array, noise: Array, parts: int = 1) -> Elbo:
+def bound_of(K: Array, noise: Array, parts: int = 1, *, constant: bool = False) -> Elbo:
     features = root_of(K).apply(K[:, :M].copy())
     sums = (
-        ElboSums.of(features[rows], K.diagonal()[rows], noise[rows], Y[rows])
+        ElboSums.of(features[rows], K.diagonal()[rows], noise[rows], Y[rows], constant=constant)
         for rows in np.array_split(np.arange(N), parts)
     )
     return Elbo(reduce(add, sums))
@@ -60,18 +60,37 @@ def test_both_bounds_are_their_definitions_and_parts_add_up(parts: int) -> None:
     assert bound.trace_error == pytest.approx(spare / np.sum(K.diagonal() / NOISE), rel=1e-9)
 
 
-def test_slopes_are_finite_differences() -> None:
+@pytest.mark.parametrize("parts", [1, 4])
+def test_an_unknown_mean_is_a_feature_of_huge_variance(parts: int) -> None:
+    bound, huge = bound_of(K, NOISE, parts, constant=True), 1e8
+    features = root_of(K).apply(K[:, :M].copy())
+    wider = np.hstack([features, np.full((N, 1), np.sqrt(huge))])
+    limit = Elbo(ElboSums.of(wider, K.diagonal() + huge, NOISE, Y))
+    # The prior of the constant has the density (2 pi huge)^(-1/2) where the data are.
+    unit = T * 0.5 * np.log(2 * np.pi * huge)
+    assert bound.value() == pytest.approx(limit.value() + unit, abs=1e-5)
+    assert bound.upper_value() == pytest.approx(limit.upper_value() + unit, abs=1e-5)
+    assert_allclose(bound.weights, limit.weights[:-1], atol=1e-6)
+    assert_allclose(bound.constant, np.sqrt(huge) * limit.weights[-1], rtol=1e-6)
+    half, other = bound.half_solve(features), limit.half_solve(wider)
+    deviation = bound.constant_deviation(features)
+    assert_allclose(half.T @ half + np.outer(deviation, deviation), other.T @ other, atol=1e-5)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_slopes_are_finite_differences(constant: bool) -> None:
     # Diagonals with room to spare: what landmarks explain of a row moves without its diagonal.
     roomy, root = K.diagonal() + 1, whiten_with_jitter(K[:M, :M], EPS)
     features = root.apply(K[:, :M].copy())
-    slopes = Elbo(ElboSums.of(features, roomy, NOISE, Y)).gradient(root)
-    in_cross = (features @ slopes.inner + Y @ slopes.dual.T) / NOISE[:, None]
+    sums = ElboSums.of(features, roomy, NOISE, Y, constant=constant)
+    slopes = Elbo(sums).gradient(root)
+    in_cross = (features @ slopes.inner + Y @ slopes.dual.T + slopes.offset) / NOISE[:, None]
     step = 1e-6
 
     def moved(square: Array, cross: Array, noise: Array) -> float:
         root = whiten_with_jitter(K[:M, :M] + square, EPS)
         features = root.apply(K[:, :M] + cross)
-        return Elbo(ElboSums.of(features, roomy, noise, Y)).value()
+        return Elbo(ElboSums.of(features, roomy, noise, Y, constant=constant)).value()
 
     direction = RNG.normal(size=(M, M))
     direction += direction.T

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -48,6 +49,10 @@ FROM_SOME_ROWS = (
 
 class LearningObjective(Protocol):
     """A log marginal likelihood, or a bound of it, as a function of hyper-parameters."""
+
+    def unbounded(self) -> LearningObjective:
+        """The objective for any theta, also outside the bounds of `Bounded` parameters."""
+        ...
 
     def value(self, theta: Array) -> float:
         """The objective at theta."""
@@ -110,16 +115,17 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         Parameters
         ----------
         theta : array-like of shape (p,), optional
-            Hyper-parameters as in ``theta_``, which is what they are by default.
+            Hyper-parameters as in ``theta_``, which is what they are by default. They may lie
+            outside the bounds of `Bounded` parameters.
 
         Returns
         -------
         float
             Comparable with ``log_marginal_likelihood_``.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "theta_")
         with self._computing(len(self.points_)):
-            return self._objective.value(self._theta(theta)) - self._log_volume
+            return self._objective.unbounded().value(self._theta(theta)) - self._log_volume
 
     def log_marginal_likelihood_gradient(
         self, theta: ArrayLike | None = None
@@ -138,9 +144,10 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         gradient : ndarray of shape (p,)
             Its derivatives in theta.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "theta_")
         with self._computing(len(self.points_)):
-            value, gradient = self._objective.value_and_gradient(self._theta(theta))
+            objective = self._objective.unbounded()
+            value, gradient = objective.value_and_gradient(self._theta(theta))
         return value - self._log_volume, gradient
 
     def _theta(self, theta: ArrayLike | None) -> Array:
@@ -166,14 +173,16 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         objective: Objective,
         report: Report,
         subsample: SubsampledObjective | None = None,
+        enough: float | None = None,
     ) -> Optimum:
         """Maximise an objective from the start of the hyper-parameters and from restarts."""
         return maximise(
             objective,
             data.space.start,
             data.space.bounds,
-            starts=data.space.restarts(self.n_restarts, self.random_state),
+            starts=data.starts(self.n_restarts, self.random_state),
             subsample=subsample,
+            enough=enough,
             max_iter=self.max_iter,
             report=report,
         )
@@ -208,7 +217,14 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
             return optimum
         with self._iterations(X, y, None) as report:
             model = attributes if interim is None else interim
-            optimum = search(report=lambda best: report(partial(fitted, best, model)))
+            stopped = False
+
+            def tell(best: Optimum) -> bool:
+                nonlocal stopped
+                stopped = report(partial(fitted, best, model))
+                return stopped
+
+            optimum = replace(search(report=tell), stopped=stopped)
             self.__dict__.update(fitted(optimum, attributes))
         return optimum
 

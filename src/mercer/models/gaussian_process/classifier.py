@@ -16,13 +16,17 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 from mercer import memory
 from mercer.estimator.labels import require_two_classes
 from mercer.exceptions import DataError, as_data_errors
+from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.landmarks.features import LandmarkFeatures
 from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess
-from mercer.models.gaussian_process.class_evidence import LaplaceObjective
+from mercer.models.gaussian_process.class_evidence import LandmarkLaplace, LaplaceObjective
 from mercer.models.gaussian_process.search_space import warn_of
+from mercer.rows.rows import as_float64
 from mercer.solvers.likelihood import class_probabilities
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.laplace import Posterior
+from mercer.solvers.protocol import no_landmarks
 from mercer.validity.required import require_positive
 
 Array = NDArray[np.floating[Any]]
@@ -32,6 +36,16 @@ Labels = NDArray[Any]
 _BINARY_MATRICES = 3.2
 # Memory for more classes in Gram matrices, beside one matrix per class.
 _SOFTMAX_MATRICES = 5.2
+# Matrices of features, and of the order of all of them, that a posterior on landmarks holds.
+_LANDMARK_MATRICES = 4
+# Rows up to which the posterior is exact, and up to which hyper-parameters are learned from all of
+# them, for one latent function; more functions have fewer, for the same number of operations.
+_EXACT_ROWS = 4_000
+_SEARCH_ROWS = 2_000
+# Landmarks of a latent function, and of all of them together, at most.
+_LANDMARKS, _LANDMARKS_OF_ALL = 1_000, 5_000
+# Stop when a step on some of the rows gains less than this (nats).
+_ENOUGH = 0.01
 # Values in one block of kernel values between training and new points.
 _BLOCK = 2**22
 # Share of training rows whose label at the mode may differ from that on average.
@@ -84,9 +98,12 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     intercept_ : float
         0.0: latent functions have mean zero.
     points_ : Points
-        The training points; rows of weight zero are left out.
+        The training points, without rows of weight zero, or landmarks among them.
     rows_ : ndarray of shape (n,)
         The rows of X that they are.
+    trace_error_ : float
+        The share of the trace of the kernel matrix that landmarks leave out. Only if landmarks
+        were used.
     theta_ : ndarray of shape (p,)
         The learned hyper-parameters, unconstrained: ``kernel_.theta``.
     theta_names_ : tuple of str
@@ -117,6 +134,11 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     With weights the log-likelihood is sum_i w_i log p(y_i | f(x_i)): a weight of 2 is a row
     repeated, exactly, and 0 a row removed.
 
+    Beyond 2,000 rows, hyper-parameters are learned from 2,000 of them, with all classes in their
+    shares. Beyond 4,000 rows the posterior sees the rows through at most 1,000 landmarks, and
+    variances include what the landmarks leave out. More than two classes have fewer rows each, by
+    the cube root of their number, for the same number of operations.
+
     A fit costs a few Cholesky factorisations for each evaluation of the marginal likelihood (as
     many times the number of classes if these are more than two), and one contraction with the
     gradient of the kernel, however many parameters this has. Nothing is ever inverted that would
@@ -146,6 +168,8 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
 
     classes_: Labels
     rows_: NDArray[np.intp]
+    trace_error_: float
+    _features: LandmarkFeatures | None
     _objective: LaplaceObjective
     _posterior: Posterior
     _for_blocks = (
@@ -176,12 +200,27 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         with self._fitting():
             self._check_learning()
             objective = self._prepare(X, y, sample_weight)
+            # The cost is that of a factor for each function.
+            order = len(objective.points) * np.cbrt(objective.targets.shape[1])
+            share = min(1.0, _SEARCH_ROWS / order)
+            sample = objective.sample(int(share * len(objective.points)))
+            model: Any = objective
+            if order > _EXACT_ROWS and _may_have_landmarks(objective.kernel):
+                model = self._on_landmarks(objective)
+            self._check_memory(objective, model)
+            self._check_gram(sample if model is not objective else objective)
             search = None
             if self.learn and len(objective.theta):
-                search = partial(self._maximise, objective, objective.value_and_gradient)
+                value_and_gradient, pilot = sample.value_and_gradient, sample.subsample()
+                enough = _ENOUGH if sample is not objective else None
+                search = partial(
+                    self._maximise, sample, value_and_gradient, subsample=pilot, enough=enough
+                )
             with self._computing(len(objective.points)):
-                attributes = partial(self._posterior_at, objective)
-                optimum = self._learn(X, y, objective, search, attributes)
+                known = {"classes_": self.classes_}
+                optimum = self._learn(
+                    X, y, objective, search, lambda theta: known | model.attributes(theta)
+                )
                 self.converged_ = False  # until the approximation is known to be good
                 doubt = self._doubt()
             self.converged_ = optimum.converged and not doubt
@@ -200,33 +239,17 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             points, labels, weights = points[rows], labels[rows], weights[rows]
         self.classes_, codes = np.unique(labels, return_inverse=True)
         require_two_classes(type(self).__name__, self.classes_)
-        self._check_memory(len(points))
         n_classes = len(self.classes_)
         targets = np.eye(n_classes)[codes] if n_classes > 2 else codes[:, None].astype(np.float64)
         kernel = kernel.resolve(points, weights)
         # A copy: the marginal likelihood may be asked for later.
         own = None if weights is None else weights.astype(np.float64)
-        objective = LaplaceObjective(kernel, points, targets, own)
-        self._check_gram(objective)
-        return objective
+        return LaplaceObjective(kernel, points, targets, own)
 
-    def _posterior_at(self, objective: LaplaceObjective, theta: Array) -> dict[str, Any]:
-        """The fitted attributes at these parameters of the kernel."""
-        kernel = objective.kernel.with_theta(theta)
-        posterior = objective.posterior(objective.gram(kernel))
-        binary = posterior.dual.shape[1] == 1
-        return {
-            "classes_": self.classes_,
-            "kernel_": kernel,
-            "points_": objective.points,
-            "dual_coef_": posterior.dual[:, 0] if binary else posterior.dual,
-            "intercept_": 0.0,
-            "log_marginal_likelihood_": posterior.log_evidence,
-            "theta_": kernel.theta,
-            "theta_names_": tuple(kernel.theta_names),
-            "_objective": objective,
-            "_posterior": posterior,
-        }
+    def _on_landmarks(self, objective: LaplaceObjective) -> LandmarkLaplace:
+        """The posterior through landmarks, as many as the number of classes allows."""
+        number = max(1, min(_LANDMARKS, _LANDMARKS_OF_ALL // objective.targets.shape[1]))
+        return LandmarkLaplace(objective, number, type(self).__name__, self.rows_)
 
     def _doubt(self) -> str:
         """Why the approximation cannot be trusted; empty if it can."""
@@ -238,10 +261,12 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             )
         if len(self.classes_) == 2 or self.kernel_.input_tags()["pairwise"]:
             return ""
+        exact = self._features is None
+        latent = self._posterior.latent if exact else self._values_at(self.points_)
         shares = class_probabilities.softmax_mean(
-            self._posterior.latent, np.concatenate(list(self._covariances(self.points_)))
+            latent, np.concatenate(list(self._covariances(self.points_)))
         )
-        differ = self._posterior.latent.argmax(axis=1) != shares.argmax(axis=1)
+        differ = latent.argmax(axis=1) != shares.argmax(axis=1)
         if differ.mean() <= _DISAGREEMENT:
             return ""
         return (
@@ -343,7 +368,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         """Means, and covariances of shape (m, C, C)."""
         check_is_fitted(self)
         points = self._validate_points(self.kernel_, X, reset=False)
-        mean = np.asarray(self._function_values(points), dtype=np.float64)
+        mean = np.asarray(self._values_at(points), dtype=np.float64)
         self._require_vectors(action)
         return mean, np.concatenate(list(self._covariances(points)))
 
@@ -352,8 +377,12 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         step = max(1, _BLOCK // self.dual_coef_.size)
         for start in range(0, len(points), step):
             part = points[start : start + step]
-            cross = np.asarray(self.kernel_(part, self.points_), dtype=np.float64)
             prior = np.asarray(self.kernel_.diag(part), dtype=np.float64)
+            if self._features is None:
+                cross = np.asarray(self.kernel_(part, self.points_), dtype=np.float64)
+            else:
+                cross = np.asarray(self._features(as_float64(self.kernel_, part)), np.float64)
+                prior = prior - np.einsum("ij,ij->i", cross, cross)
             # The transpose is in Fortran order, which LAPACK takes without a copy.
             yield self._posterior.covariance(cross.T, prior)
 
@@ -377,13 +406,17 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             )
         return labels
 
-    def _check_memory(self, n: int) -> None:
-        n_classes = len(self.classes_)
+    def _check_memory(self, objective: LaplaceObjective, model: Any) -> None:
+        n, n_classes = len(objective.points), len(self.classes_)
         matrices = _BINARY_MATRICES if n_classes == 2 else n_classes + _SOFTMAX_MATRICES
+        size = matrices * n * n
+        if isinstance(model, LandmarkLaplace):
+            m = model.number
+            size = _LANDMARK_MATRICES * (n * m + (m * objective.targets.shape[1]) ** 2)
         memory.require(
-            int(matrices * n * n * 8),
+            int(8 * size),
             f"{type(self).__name__} on {n} rows and {n_classes} classes",
-            "fit on fewer rows",
+            "fit on fewer rows, and pass all to KernelLogisticRegression(gpc.kernel_, alpha=1.0)",
         )
 
     def _check_gram(self, objective: LaplaceObjective) -> None:
@@ -395,3 +428,8 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
                 "infinity; scale the data, or use a kernel that grows less fast."
             )
         require_positive(self, objective.kernel, gram, NOISE)
+
+
+def _may_have_landmarks(kernel: Kernel) -> bool:
+    """Whether landmarks can stand for rows: not for noise, nor for a matrix that is given."""
+    return not no_landmarks(kernel) and not kernel.input_tags()["pairwise"]

@@ -1,8 +1,11 @@
 r"""The exact Gaussian process: its likelihood as a function of hyper-parameters, and its posterior.
 
-Targets are standardised. Where the noise is all that is learned, one eigendecomposition serves all
-evaluations of the likelihood: with weights w of the rows and
-:math:`W^{1/2} K W^{1/2} = V \operatorname{diag}(\lambda) V^\top`, targets of noise s^2 / w_i have
+Targets are standardised. Their mean is zero, or an unknown constant that is integrated out.
+
+Where the noise is all that is learned, one eigendecomposition serves all evaluations of the
+likelihood: with weights w of the rows and
+:math:`W^{1/2} K W^{1/2} = V \operatorname{diag}(\lambda) V^\top`, targets of mean zero and of noise
+s^2 / w_i have
 
 .. math::
     -2 \log p(y) = \sum_i \log(\lambda_i + s^2) - \sum_i \log w_i
@@ -25,11 +28,11 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.linalg.cholesky import LADDER, Factor, factorise
-from mercer.models.gaussian_process.search_space import SearchSpace, Variance
+from mercer.models.gaussian_process.search_space import SearchSpace, Variance, without_bounds
 from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.parallel import cached_property
 from mercer.solvers.likelihood.gaussian import NOISE, Gaussian, Precision
-from mercer.solvers.likelihood.maximise import SubsampledObjective
+from mercer.solvers.likelihood.maximise import Objective, SubsampledObjective
 
 Array = NDArray[np.floating[Any]]
 
@@ -41,6 +44,8 @@ CRITERIA = {
 
 # Rows from which on a search begins with a pilot search on a subsample.
 _PILOT_FROM = 1_000
+# Rows up to which all of them are worth several starts.
+_CHEAP_ROWS = 250
 # A subsample has one row in this many.
 _PILOT_SHARE = 8
 # Rows that a subsample has at least.
@@ -51,6 +56,8 @@ _PILOT_STARTS = 4
 _CENTRES = 4
 # Entries in one block of the matrix between new points and training points.
 _BLOCK = 2**22
+# Least variance of a function, in units of k(x, x): the rounding error of the difference.
+_ROUNDING = float(np.finfo(np.float64).eps)
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -66,6 +73,7 @@ class ExactObjective:
     points: Points  # the training points
     targets: Array  # (n, n_targets): targets of mean zero and variance about one
     noise: Noise
+    constant: bool = False  # whether the mean is an unknown constant, and not zero
 
     @cached_property
     def space(self) -> SearchSpace:
@@ -90,6 +98,16 @@ class ExactObjective:
         noise = replace(self.noise, variance=float(np.exp(theta[-1])))
         return replace(self, kernel=self.kernel.with_theta(theta[:-1]), noise=noise)
 
+    @property
+    def noise_share(self) -> float:
+        """The variance of the noise as a share of that of the function."""
+        prior = float(np.mean(self.kernel.diag(self.points), dtype=np.float64))
+        return float(np.mean(self.noise.diagonal())) / prior if prior > 0 else np.inf
+
+    def unbounded(self) -> ExactObjective:
+        """The objective for any theta, also outside the bounds of `Bounded` parameters."""
+        return replace(self, kernel=without_bounds(self.kernel))
+
     def gram(self) -> Array:
         """The kernel matrix in float64: differences of likelihoods are too small for float32."""
         return _finite(self.kernel.gram(self.points))
@@ -105,7 +123,7 @@ class ExactObjective:
         data = self.at(theta)
         noise, n_targets = data.noise.diagonal(), self.targets.shape[1]
         gram = data.kernel.gram(self.points)
-        precision = Precision.of(_finite(gram), noise, self.targets)
+        precision = Precision.of(_finite(gram), noise, self.targets, constant=self.constant)
         value, slope = CRITERIA[criterion](precision)
         traces = slope.matrix.diagonal().copy()
         # Jitter is a fraction of the mean diagonal, and moves with it.
@@ -132,6 +150,11 @@ class ExactObjective:
         starts = self.space.restarts(_PILOT_STARTS, random_state=0)
         return SubsampledObjective(objective, len(rows) / n, starts)
 
+    def starts(self, number: int, random_state: Any) -> Array:
+        """Starts beside the given one: so many, after some that are cheap for few rows."""
+        cheap = self.space.restarts(_PILOT_STARTS if len(self.points) <= _CHEAP_ROWS else 0, 0)
+        return np.vstack([cheap, self.space.restarts(number, random_state)])
+
     def at_rows(self, rows: NDArray[np.intp]) -> ExactObjective:
         """The objective of some rows."""
         weights = None if self.noise.weights is None else self.noise.weights[rows]
@@ -141,6 +164,21 @@ class ExactObjective:
             targets=self.targets[rows],
             noise=self.noise.of_subset(rows, weights),
         )
+
+    def by_parts(self, theta: Array, most: int) -> Objective:
+        """The sum of the criteria of parts of the rows, of at most so many, close to each other.
+
+        Closeness is that of the kernel at theta. Parts count as independent of each other.
+        """
+        kernel = self.at(theta).kernel
+        rows = neighbourhoods(kernel, self.points, most)
+        parts = [self.at_rows(np.sort(part)) for part in rows]
+
+        def total(theta: Array) -> tuple[float, Array]:
+            found = [part.value_and_gradient(theta) for part in parts]
+            return sum(value for value, _ in found), np.sum([slope for _, slope in found], axis=0)
+
+        return total
 
     def followed_by(self, points: Points, targets: Array, factors: Array | None) -> ExactObjective:
         """The objective of all of these points, of which the last have these targets."""
@@ -175,7 +213,8 @@ class NoiseObjective:
     """The log marginal likelihood as a function of the noise alone, from eigenvalues."""
 
     eigenvalues: Array  # (n,)
-    energies: Array  # (n,): the sums of z^2 over targets
+    rotated: Array  # (n, t): the targets z in the basis of eigenvectors
+    ones: Array  # (n, 1): the constant function in this basis; (n, 0) for a mean of zero
     data: ExactObjective
 
     @classmethod
@@ -186,8 +225,8 @@ class NoiseObjective:
         matrix = data.gram() * (root[:, None] * root)
         eigenvalues, vectors = eigh(matrix, overwrite_a=True, check_finite=False)
         rotated = vectors.T @ (root[:, None] * data.targets)
-        energies = np.einsum("ij,ij->i", rotated, rotated)
-        return cls(np.maximum(eigenvalues, 0.0), energies, data)
+        ones = vectors.T @ (root[:, None] * np.ones((1, int(data.constant))))
+        return cls(np.maximum(eigenvalues, 0.0), rotated, ones, data)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """The log marginal likelihood and its derivative, in n operations."""
@@ -196,10 +235,16 @@ class NoiseObjective:
         constant = float(np.sum(np.log(total))) + len(total) * _LOG_2PI
         constant -= 0.0 if noise.weights is None else float(np.sum(np.log(noise.weights)))
         copies, copies_slope = noise.copies()
-        misfit = self.energies / total
-        value = -0.5 * (t * constant + float(np.sum(misfit))) + t * copies
-        slope = 0.5 * float(np.sum((misfit - t) * noise.variance / total)) + t * copies_slope
-        return value, np.array([slope])
+        columns = self.rotated
+        if self.data.constant:
+            information = float(np.sum(self.ones[:, 0] ** 2 / total))
+            mean = self.ones.T @ (columns / total[:, None]) / information
+            columns = np.hstack([columns - self.ones * mean, self.ones * np.sqrt(t / information)])
+            constant += float(np.log(information)) - _LOG_2PI
+        squares = columns**2 / total[:, None]
+        value = -0.5 * (t * constant + float(np.sum(squares[:, :t]))) + t * copies
+        slope = 0.5 * float(np.sum((squares.sum(axis=1) - t) * noise.variance / total))
+        return value, np.array([slope + t * copies_slope])
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +258,9 @@ class ExactPosterior:
     def at(cls, objective: ExactObjective, theta: Array) -> ExactPosterior:
         """Condition at these hyper-parameters."""
         data = objective.at(theta)
-        return cls(data, Gaussian.of(data.gram(), data.noise.diagonal(), data.targets))
+        noise = data.noise.diagonal()
+        gaussian = Gaussian.of(data.gram(), noise, data.targets, constant=data.constant)
+        return cls(data, gaussian)
 
     @property
     def warning(self) -> str:
@@ -223,11 +270,13 @@ class ExactPosterior:
     def log_likelihood(self) -> float:
         """The log marginal likelihood of the standardised targets, every copy of a row counted."""
         copies, _ = self.data.noise.copies()
-        return self.gaussian.log_likelihood() + self.gaussian.n_targets * copies
+        return self.gaussian.log_likelihood() + int(self.data.targets.shape[1]) * copies
 
     def attributes(self, scaling: Scaling) -> dict[str, Any]:
         """The attributes of a fitted model, in units of y."""
-        common = fitted_attributes(self.data, scaling, self.gaussian.dual, self.log_likelihood())
+        mean, dual = self.gaussian.mean, self.gaussian.dual
+        constant = 0.0 if mean is None else mean.value
+        common = fitted_attributes(self.data, scaling, dual, self.log_likelihood(), constant)
         return common | {
             "points_": self.data.points,
             "jitter_": self.gaussian.factor.jitter,
@@ -241,17 +290,21 @@ class ExactPosterior:
         size = max(1, _BLOCK // max(1, len(self.data.points)))
         for start in range(0, len(points), size):
             rows = slice(start, min(start + size, len(points)))
-            half = self._half_solved(points[rows])
+            half, deviation = self._half_solved(points[rows])
+            # Rounding can make a variance negative where data determine the function.
+            least = _ROUNDING * variance[rows]
             variance[rows] -= np.einsum("ij,ij->j", half, half)
-        # Rounding can make a variance negative where data determine the function.
-        return np.maximum(variance, 0.0)
+            variance[rows] = np.maximum(variance[rows], least) + deviation**2
+        return variance
 
     def covariance(self, points: Points) -> Array:
         """The covariance of the function at all points."""
-        half = self._half_solved(points)
+        half, deviation = self._half_solved(points)
         covariance: Array = self.data.kernel(points).astype(np.float64, copy=False)
+        least = _ROUNDING * covariance.diagonal()
         covariance -= half.T @ half
-        np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
+        np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), least))
+        covariance += deviation[:, None] * deviation
         return covariance
 
     def joint_size(self, m: int) -> int:
@@ -259,7 +312,10 @@ class ExactPosterior:
         return m + len(self.data.points)
 
     def draws(self, points: Points, number: int, rng: Any) -> Array:
-        """Functions at all points, f + k(x, X) G^-1 (y - f(X) - e), f and e from the prior."""
+        """Functions at all points, f + k(x, X) G^-1 (y - f(X) - e), f and e from the prior.
+
+        Where the mean is unknown, the predictor of y - f(X) - e has a constant of its own.
+        """
         kernel, noise = self.data.kernel, self.data.noise.diagonal()
         m, n = len(points), len(self.data.points)
         joint = np.empty((m + n, m + n))
@@ -272,7 +328,8 @@ class ExactPosterior:
         deviation = np.sqrt(np.broadcast_to(noise, (n,)))
         errors = deviation[:, None] * rng.standard_normal((n, outputs))
         residual = np.repeat(self.data.targets, number, axis=1) - paths[m:] - errors
-        drawn: Array = paths[:m] + cross @ self.gaussian.factor.solve(residual)
+        dual, constants = self.gaussian.predictor(residual)
+        drawn: Array = paths[:m] + cross @ dual + constants
         return drawn.reshape(m, -1, number)
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> ExactPosterior:
@@ -280,10 +337,8 @@ class ExactPosterior:
         data = self.data.followed_by(points, targets, factors)
         factor = self._extended_factor(points[len(self.data.points) :], factors)
         if factor is None:
-            gaussian = Gaussian.of(data.gram(), data.noise.diagonal(), data.targets)
-        else:
-            gaussian = Gaussian(factor, data.targets, factor.solve(data.targets))
-        return ExactPosterior(data, gaussian)
+            return ExactPosterior.at(data, data.theta)
+        return ExactPosterior(data, Gaussian.solved(factor, data.targets, constant=data.constant))
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Residuals and variances of each target given all others."""
@@ -308,11 +363,13 @@ class ExactPosterior:
         new = grown.upper.diagonal()[len(data.points) :]
         return grown if np.all(new**2 > LADDER[0] * corner.diagonal()) else None
 
-    def _half_solved(self, points: Points) -> Array:
-        """L^-1 k(training points, points)."""
+    def _half_solved(self, points: Points) -> tuple[Array, Array]:
+        """L^-1 k(training points, points), and the deviation that the unknown constant adds."""
         cross = self.data.kernel(points, self.data.points).astype(np.float64, copy=False)
-        half: Array = self.gaussian.factor.half_solve(cross.T)
-        return half
+        deviation, mean = np.zeros(len(cross)), self.gaussian.mean
+        if mean is not None:
+            deviation = (1 - (cross @ mean.dual)[:, 0]) / np.sqrt(mean.information)
+        return self.gaussian.factor.half_solve(cross.T), deviation
 
 
 def _finite(gram: Gram) -> Array:
@@ -328,12 +385,38 @@ def _finite(gram: Gram) -> Array:
     return matrix
 
 
+def neighbourhoods(kernel: Kernel, points: Points, most: int) -> list[NDArray[np.intp]]:
+    """Parts of at most so many rows, halved between two rows that are far from each other."""
+    rng, waiting, parts = np.random.default_rng(0), [np.arange(len(points))], []
+    norms = np.sqrt(np.maximum(kernel.diag(points), np.finfo(float).tiny))
+    while waiting:
+        rows = waiting.pop()
+        if len(rows) <= most:
+            parts.append(rows)
+            continue
+        among = points[rows]
+
+        def similarity(row: int, rows: Any = rows, among: Any = among) -> Array:
+            values: Array = kernel(points[[row]], among)[0] / norms[rows]
+            return values
+
+        first = rows[np.argmin(similarity(rows[rng.integers(len(rows))]))]
+        towards = similarity(first)
+        order = np.argsort(towards - similarity(rows[np.argmin(towards)]), kind="stable")
+        waiting += [rows[half] for half in np.array_split(order, 2)]
+    return parts
+
+
 def fitted_attributes(
-    data: ExactObjective, scaling: Scaling, dual: Array, log_likelihood: float
+    data: ExactObjective,
+    scaling: Scaling,
+    dual: Array,
+    log_likelihood: float,
+    constant: float | Array,
 ) -> dict[str, Any]:
     """The attributes that a fitted model has for any posterior, in units of y."""
     noise, squares = data.noise, scaling.squares
-    volume = scaling.log_volume(noise.n_rows(len(data.targets)))
+    volume = scaling.log_volume(noise.n_rows(len(data.targets)) - data.constant)
     names = [*data.kernel.theta_names, "noise"] if noise.learned else data.kernel.theta_names
     return {
         "kernel_": data.kernel,
@@ -341,7 +424,7 @@ def fitted_attributes(
         if noise.factors is None
         else noise.factors * squares[0],
         "dual_coef_": scaling.shaped(dual * scaling.scale),
-        "intercept_": scaling.number(scaling.mean),
+        "intercept_": scaling.number(scaling.mean + scaling.scale * constant),
         "y_scale_": scaling.number(scaling.scale),
         "log_marginal_likelihood_": log_likelihood - volume,
         "theta_": data.theta,

@@ -130,7 +130,7 @@ class SpanningSearch:
         """Search from the start and from restarts."""
         data, tally = self.objective.data, SearchTally(report)
         subsample = data.subsample(most=_PILOT_ROWS)
-        starts: Any = data.space.restarts(n_restarts, random_state)
+        starts: Any = data.starts(n_restarts, random_state)
         begin = data.space.start
         for attempt in range(_ROUNDS):
             if attempt:
@@ -200,7 +200,8 @@ class ExplicitPosterior(FeaturePosterior):
         first = self.elbo.weights
         residual = -first
         for block in feature_rows(self.view, self.data):
-            missed = (block.targets - block.features @ first) / block.noise[:, None]
+            missed = block.targets - block.features @ first - self.constant
+            missed /= block.noise[:, None]
             residual = residual + block.features.T @ missed
         refined: Array = first + self.elbo.solve(residual)
         return refined
@@ -209,7 +210,7 @@ class ExplicitPosterior(FeaturePosterior):
     def dual(self) -> Array:
         """The coefficients of the rows, from the condition for a maximum: (y_i - f(x_i)) / d_i."""
         parts = [
-            (block.targets - block.features @ self.weights) / block.noise[:, None]
+            (block.targets - block.features @ self.weights - self.constant) / block.noise[:, None]
             for block in feature_rows(self.view, self.data)
         ]
         return np.concatenate(parts)
@@ -226,7 +227,8 @@ class ExplicitPosterior(FeaturePosterior):
     def mean(self, points: Points) -> Array:
         """The mean at every point, one column for each target."""
         parts = blocks(len(points), self.view.width)
-        return np.concatenate([self.view(points[rows]) @ self.weights for rows in parts])
+        values = [self.view(points[rows]) @ self.weights for rows in parts]
+        return np.concatenate(values) + self.constant
 
     def similarities(self, owner: str) -> InnerProducts:
         """Inner products of features, which are the kernel of this process."""
@@ -244,9 +246,13 @@ class ExplicitPosterior(FeaturePosterior):
         normal = rng.standard_normal((self.view.width, t * number))
         deviation = solve_triangular(self.elbo.root, normal, check_finite=False)
         coefficients = self.weights[:, :, None] + deviation.reshape(-1, t, number)
-        parts = blocks(len(points), self.view.width)
-        drawn = [np.tensordot(self.view(points[rows]), coefficients, axes=1) for rows in parts]
-        return np.concatenate(drawn)
+        shifts = rng.standard_normal((t, number)) if self.data.constant else 0.0
+        drawn = []
+        for rows in blocks(len(points), self.view.width):
+            features = self.view(points[rows])
+            of_constant = self.elbo.constant_deviation(features)[:, None, None] * shifts
+            drawn.append(np.tensordot(features, coefficients, axes=1) + of_constant)
+        return np.concatenate(drawn) + self.constant[:, None]
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> FeaturePosterior:
         """The posterior after further rows, which may have features of their own."""

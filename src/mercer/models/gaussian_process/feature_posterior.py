@@ -34,7 +34,8 @@ class FeaturePosterior(ABC):
     """A kernel and noise, features, and the posterior of the coefficients of the features.
 
     With features phi of a point x, mean and variance of the function are phi' B^-1 c and
-    k(x, x) - phi' phi + phi' B^-1 phi. A subclass says over which points the mean is a sum.
+    k(x, x) - phi' phi + phi' B^-1 phi, to which an unknown constant adds. A subclass says over
+    which points the mean is a sum.
     """
 
     objective: FeatureObjective  # data and features, at the learned hyper-parameters
@@ -69,6 +70,11 @@ class FeaturePosterior(ABC):
         """The coefficients of these points."""
 
     @property
+    def constant(self) -> Array:
+        """The constant of the mean, for each target."""
+        return self.elbo.constant
+
+    @property
     def weights(self) -> Array:
         """The coefficients of the mean over the features."""
         return self.elbo.weights
@@ -89,7 +95,7 @@ class FeaturePosterior(ABC):
 
     def quality(self, scaling: Scaling) -> dict[str, Any]:
         """Bounds of the likelihood in units of y, and the unexplained share of the trace."""
-        rows = self.data.noise.n_rows(len(self.data.targets))
+        rows = self.data.noise.n_rows(len(self.data.targets)) - self.data.constant
         constant = self._copies() - scaling.log_volume(rows)
         return {
             "lower_bound_": self.elbo.value() + constant,
@@ -100,7 +106,7 @@ class FeaturePosterior(ABC):
     def attributes(self, scaling: Scaling) -> dict[str, Any]:
         """The attributes of a fitted model, in units of y."""
         value = self.elbo.value() + self._copies()
-        common = fitted_attributes(self.data, scaling, self.dual, value)
+        common = fitted_attributes(self.data, scaling, self.dual, value, self.constant)
         return (common | self.quality(scaling)) | {
             "points_": self.points,
             "jitter_": 0.0,
@@ -120,6 +126,7 @@ class FeaturePosterior(ABC):
             residual -= np.einsum("ij,ij->i", features, features)
             # Rounding can make the explained part of k(x, x) larger than k(x, x).
             variance[rows] = np.maximum(residual, 0.0) + np.einsum("ij,ij->j", half, half)
+            variance[rows] += self.elbo.constant_deviation(features) ** 2
         return variance
 
     def covariance(self, points: Points) -> Array:
@@ -130,6 +137,8 @@ class FeaturePosterior(ABC):
         covariance -= features @ features.T
         np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
         covariance += half.T @ half
+        deviation = self.elbo.constant_deviation(features)
+        covariance += deviation[:, None] * deviation
         return covariance
 
     @abstractmethod
@@ -161,14 +170,16 @@ class FeaturePosterior(ABC):
         """Residuals and variances of each target given all others, with these features.
 
         With the leverage h = phi' B^-1 phi / d, the residual is (y - mean) / (1 - h) and the
-        variance k(x, x) - phi' phi + d / (1 - h).
+        variance k(x, x) - phi' phi + d / (1 - h). The constant has a leverage of its own.
         """
         residuals, variances = [], []
         for block in feature_rows(self.view, self.data):
             half = self.elbo.half_solve(block.features)
-            kept = 1 - np.einsum("ij,ij->j", half, half) / block.noise
+            variance = np.einsum("ij,ij->j", half, half)
+            variance += self.elbo.constant_deviation(block.features) ** 2
+            kept = 1 - variance / block.noise
             kept = np.maximum(kept, np.finfo(np.float64).eps)
-            missed = block.targets - block.features @ self.weights
+            missed = block.targets - block.features @ self.weights - self.constant
             unexplained = block.diagonal - np.einsum("ij,ij->i", block.features, block.features)
             residuals.append(missed / kept[:, None])
             variances.append(np.maximum(unexplained, 0.0) + block.noise / kept)

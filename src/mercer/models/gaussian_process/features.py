@@ -72,15 +72,18 @@ class FeatureRows:
     diagonal: Array  # (b,): the values k(x, x)
     noise: Array  # (b,): the variances of the noise
     targets: Array  # (b, t)
+    constant: bool = False  # whether the mean is an unknown constant, and not zero
 
     def sums(self) -> ElboSums:
         """The sums over this block."""
-        return ElboSums.of(self.features, self.diagonal, self.noise, self.targets)
+        return ElboSums.of(
+            self.features, self.diagonal, self.noise, self.targets, constant=self.constant
+        )
 
     def gradient(self, elbo: ElboGradient) -> Array:
         """The derivative of the bound in the kernel values of this block with the landmarks."""
         gradient: Array = self.features @ elbo.inner
-        gradient += self.targets @ elbo.dual.T
+        gradient += self.targets @ elbo.dual.T + elbo.offset
         gradient /= self.noise[:, None]
         return gradient
 
@@ -92,7 +95,8 @@ def feature_rows(view: FeatureView, data: ExactObjective) -> Iterator[FeatureRow
         points = data.points[rows]
         features = view(points)
         diagonal = view.diagonal(points, features)
-        yield FeatureRows(rows, features, diagonal, noise[rows], data.targets[rows])
+        targets = data.targets[rows]
+        yield FeatureRows(rows, features, diagonal, noise[rows], targets, data.constant)
 
 
 def summed(rows: Iterable[FeatureRows]) -> Elbo:
@@ -113,6 +117,10 @@ class FeatureObjective(ABC):
     @abstractmethod
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """The bound at theta and its gradient."""
+
+    def unbounded(self) -> Self:
+        """The objective for any theta, also outside the bounds of `Bounded` parameters."""
+        return replace(self, data=self.data.unbounded())
 
     def at(self, theta: Array) -> Self:
         """Replace kernel and noise by those of theta."""
@@ -149,4 +157,5 @@ def ridge_task(data: ExactObjective, owner: str) -> RidgeTask:
         diagonal = np.broadcast_to(noise.diagonal(), (len(data.points),))
         weights = np.asarray(noise.variance / diagonal)
     rows = InMemory(RowBlock(data.points, data.targets, weights))
-    return RidgeTask(owner, data.kernel, rows, False, np.array([noise.variance]), ridge="noise")
+    alphas = np.array([noise.variance])
+    return RidgeTask(owner, data.kernel, rows, data.constant, alphas, ridge="noise")

@@ -26,6 +26,7 @@ from mercer.models.gaussian_process.plan import Plan, search_rows
 from mercer.models.gaussian_process.targets import Scaling
 from mercer.parallel import cached_property
 from mercer.rows.rows import as_float64
+from mercer.solvers.dense import Cholesky
 
 Array = NDArray[np.floating[Any]]
 
@@ -95,6 +96,8 @@ class FeatureFit:
             return self._attributes(ExplicitPosterior.at(self.features, theta))
         if plan.solver.is_dense:
             return self._exact(theta)
+        if self.data.at(theta).noise_share < plan.least_noise:
+            return self._exact(theta) | {"solver_": Cholesky()}
         posterior = LandmarkPosterior.at(self._objective(theta), theta)
         if plan.solver.is_iterative:
             # Landmarks that are given may be rows of weight zero.

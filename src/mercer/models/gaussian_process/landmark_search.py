@@ -6,7 +6,7 @@ be learned then move as well, along the exact gradient of the bound.
 
 A bound far below the likelihood has its maximum elsewhere: it prefers functions that landmarks
 explain. A search that may choose the number of landmarks then takes more of them, and where those
-are too few, the whole matrix.
+are too few, the whole matrix of some rows.
 """
 
 from __future__ import annotations
@@ -56,12 +56,11 @@ _GAIN = 1e-7
 _GAIN_IN_ROUNDING = 30.0
 # Stop when a step gains less than this per row (nats) while landmarks move.
 _MOVING_GAIN = 1e-6
-# Stop when a step with the whole matrix gains less than this (nats).
+# Stop when a step with the whole matrix gains less than this (nats): a parameter then is within a
+# third of its standard error.
 _EXACT_GAIN = 0.05
-# This limit after a search on a part of the rows, which ends within a few standard errors.
-_LAST_GAIN = 0.5
-# Number of rows, in units of those of a part of them, from which a search on the part comes first.
-_PART_FIRST = 1.25
+# Difference of a parameter (logarithms) by which two maxima differ.
+_APART = 0.5
 # Rows of the pilot search at most.
 _PILOT_ROWS = 500
 # Stop the pilot search when a step gains less than this (nats): its maximum is only a start.
@@ -112,19 +111,19 @@ class LandmarkSearch:
         self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
     ) -> Optimum:
         """Search from the start and from restarts, and improve the landmarks on the way."""
-        space, tally = self.data.space, SearchTally(report)
-        starts = space.restarts(n_restarts, random_state)
+        tally, starts = SearchTally(report), self.data.starts(n_restarts, random_state)
         pilot = self._pilot(tally, max_iter)
         if tally.stopped:
             return tally.latest
         begin, scales = self._start(pilot)
         if self.loose:
-            return self._by_whole_matrix(tally, begin, scales, starts, max_iter)
+            ends = np.empty((0, len(begin))) if pilot is None else pilot.ends
+            return self._by_whole_matrix(tally, [begin, *ends], scales, starts, max_iter)
         objective = self.current.value_and_gradient
         self._climb(objective, begin, tally, max_iter, starts=starts, scales=scales)
         self._improve(tally, max_iter)
         if self.loose and not tally.stopped:
-            return self._by_whole_matrix(tally, tally.best.theta, scales, (), max_iter)
+            return self._by_whole_matrix(tally, [tally.best.theta], scales, (), max_iter)
         if self.positions is not None and not tally.stopped:
             self._move(self.positions, tally, max_iter)
         return tally.best
@@ -229,23 +228,44 @@ class LandmarkSearch:
     # The whole matrix ---------------------------------------------------------------------------
 
     def _by_whole_matrix(
-        self, tally: SearchTally, begin: Array, scales: Array | None, starts: Any, max_iter: int
+        self,
+        tally: SearchTally,
+        candidates: list[Array],
+        scales: Array | None,
+        starts: Any,
+        max_iter: int,
     ) -> Optimum:
-        """Learn from the whole matrix: that of some rows, and then that of all if it may be."""
+        """Learn from the whole matrix of some rows, and then from those of parts of all rows.
+
+        The search begins at the two likeliest of the candidates. Rows of a part are close to each
+        other: a part is as dense as all rows, which some rows anywhere are not.
+        """
         self.solver = Cholesky()
-        n, few, enough = len(self.data.points), self.reserve.rows, _EXACT_GAIN
-        if n > _PART_FIRST * few:
-            rows = np.sort(np.random.default_rng(0).choice(n, size=few, replace=False))
-            wider = None if scales is None else scales * np.sqrt(n / few)
-            part = self.data.at_rows(rows).value_and_gradient
-            options = {"starts": starts, "scales": wider, "enough": enough}
-            self._climb(part, begin, tally, max_iter, **options)
-            if tally.stopped or not self.reserve.everything:
-                return tally.best
-            begin, starts, enough = tally.best.theta, (), _LAST_GAIN
-        options = {"starts": starts, "scales": scales, "enough": enough}
-        self._climb(self.data.value_and_gradient, begin, tally, max_iter, **options)
+        n, few = len(self.data.points), min(self.reserve.rows, len(self.data.points))
+        some = self.data.at_rows(np.sort(np.random.default_rng(0).permutation(n)[:few]))
+        wider = None if scales is None else scales * np.sqrt(n / few)
+        begin, *others = self._likeliest(some, candidates)
+        options = {"starts": [*others, *starts], "scales": wider, "enough": _EXACT_GAIN}
+        self._climb(some.value_and_gradient, begin, tally, max_iter, **options)
+        if few < n and not tally.stopped:
+            objective = self.data.by_parts(tally.best.theta, few)
+            options = {"scales": scales, "enough": _EXACT_GAIN}
+            self._climb(objective, tally.best.theta, tally, max_iter, **options)
         return tally.best
+
+    def _likeliest(self, data: ExactObjective, candidates: list[Array]) -> list[Array]:
+        """The two candidates of the largest likelihood, which differ by more than a step."""
+
+        def value(theta: Array) -> float:
+            try:
+                return data.value(theta)
+            except FAILURES:
+                return -np.inf
+
+        values = [value(theta) for theta in candidates]
+        order = [candidates[i] for i in np.argsort(values)[::-1]]
+        others = [theta for theta in order if np.abs(theta - order[0]).max() > _APART]
+        return [order[0], *others[:1]]
 
     # Positions ----------------------------------------------------------------------------------
 

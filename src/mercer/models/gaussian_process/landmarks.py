@@ -172,7 +172,7 @@ class LandmarkPosterior(FeaturePosterior):
     def mean(self, points: Points) -> Array:
         """The mean at every point, one column for each target."""
         gram = self.data.kernel.gram(points, self.points)
-        return np.asarray(gram @ self.dual, dtype=np.float64)
+        return np.asarray(gram @ self.dual, dtype=np.float64) + self.constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +203,11 @@ class IteratedPosterior(LandmarkPosterior):
     def dual(self) -> Array:
         """The coefficients of these points."""
         return self.answer.dual
+
+    @property
+    def constant(self) -> Array:
+        """The constant of the mean, for each target."""
+        return self.answer.intercept
 
     @property
     def warning(self) -> str:

@@ -8,13 +8,12 @@ The rule of "auto", in the order in which it is applied:
 3. the collapsed bound for the hyper-parameters and the whole matrix for the posterior, up to 15,000
    rows, if it fits in memory;
 4. the bound for the hyper-parameters, conjugate gradients for the mean and landmarks for the
-   variances, up to 100,000 rows;
+   variances, up to 100,000 rows; if there is little noise, the whole matrix, up to 25,000 rows;
 5. landmarks for everything.
 
 A search on the bound begins with 128 landmarks, and takes twice as many, up to 1,024, while they
-leave too much out. Where that is still too few, and the mean is that of all rows, hyper-parameters
-are learned from the whole matrix of 4,000 rows; then, if the posterior is exact and a gradient fits
-in memory, from all rows.
+leave too much out. Where the mean is that of all rows, and 256 landmarks are too few,
+hyper-parameters are learned from the whole matrix of 2,000 rows, and then from that of 4,000.
 
 `Spectral`, `Falkon` and `RandomFeatures` are weighed, but not taken unless they are asked for.
 """
@@ -32,7 +31,7 @@ from mercer.exceptions import ParameterError
 from mercer.landmarks.selection import Landmarks, require_no_noise
 from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.rows.rows import InMemory, RowBlock
-from mercer.solvers.dense import Cholesky
+from mercer.solvers.dense import FACTOR_MATRICES, Cholesky
 from mercer.solvers.forecast import (
     Forecast,
     GaussianProcessFit,
@@ -45,6 +44,10 @@ from mercer.solvers.protocol import Solver, checked_solver
 
 # Bytes beyond which landmarks are drawn at random rather than by a factor of all rows.
 _CHOICE_BYTES = 2**30
+# Variance of noise, as a share of that of the function, with which iterations take long.
+_LITTLE_NOISE = 1e-4
+# Rows up to which a factor of the whole matrix then costs less than they.
+_FACTOR_ROWS = 25_000
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,6 @@ class Reserve:
     landmarks: int  # as many as it may take at most
     # how many rows to learn from by their whole matrix, if that is not enough; 0 for none
     rows: int = 0
-    everything: bool = False  # whether to go on with the whole matrix of all rows
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,10 @@ class Plan:
     # what the search may turn to; None for one with the solver that the user asks for
     reserve: Reserve | None = None
     given: Landmarks | None = None  # the landmarks of the mean themselves, if the user gives them
+    # variance of the noise, as a share of that of the function, below which iterations would not
+    # converge, and the posterior is that of the whole matrix
+    least_noise: float = 0.0
     fits: bool = False  # whether the whole matrix is known to fit in memory
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the whole matrix is used throughout."""
-        return bool(self.solver.is_dense and self.search.is_dense)
 
 
 def require_solver(owner: str, solver: Any) -> None:
@@ -113,9 +113,9 @@ def planned(
         whole = together or bool(problem.needs_matrix)
         if whole:
             return Plan(solver, solver)
-        return Plan(solver, quick, reserve=_reserve(n, exact=True))
+        return Plan(solver, quick, reserve=_reserve(n))
     if solver.is_approximate:
-        return Plan(solver, quick, reserve=_reserve(n, exact=False))
+        return Plan(solver, quick, reserve=_reserve(n))
     if solver.has_features:
         return Plan(solver, solver)
     if is_asked and not solver.is_iterative:
@@ -123,19 +123,22 @@ def planned(
     many = NystromSolver(problem.landmarks, _affordable_choice(problem), seed)
     if not solver.is_iterative:
         return Plan(many, quick, many, Reserve(min(problem.most_search_landmarks, n)))
-    iterative = solver if is_asked else solver.replace(random_state=seed)
-    return Plan(iterative, quick, many, _reserve(n, exact=False), landmarks)
+    if is_asked:
+        return Plan(solver, quick, many, _reserve(n), landmarks)
+    fits = n <= _FACTOR_ROWS and FACTOR_MATRICES * 8.0 * n * n <= memory.available()
+    iterative, least = solver.replace(random_state=seed), _LITTLE_NOISE if fits else 0.0
+    return Plan(iterative, quick, many, _reserve(n), least_noise=least)
 
 
-def _reserve(n: int, *, exact: bool) -> Reserve:
-    """Where the mean is that of all rows: hyper-parameters of a bound would not be its own."""
-    free, rows = memory.available(), GaussianProcessFit.exact_rows
+def _reserve(n: int) -> Reserve:
+    """Where the mean is that of all rows: hyper-parameters of a bound would not be its own.
 
-    def fits(rows: int) -> bool:
-        return GaussianProcessFit.learning_matrices * 8.0 * rows * rows <= free
-
-    landmarks = min(GaussianProcessFit.most_search_landmarks, n)
-    return Reserve(landmarks, rows if fits(min(n, rows)) else 0, exact and fits(n))
+    An evaluation with more landmarks costs more than one with the whole matrix of some rows.
+    """
+    rows = min(GaussianProcessFit.part_rows, n)
+    if GaussianProcessFit.learning_matrices * 8.0 * rows * rows <= memory.available():
+        return Reserve(min(2 * GaussianProcessFit.search_landmarks, n), rows)
+    return Reserve(min(GaussianProcessFit.most_search_landmarks, n))
 
 
 def forecast(data: ExactObjective, *, learns: bool, criterion: str, given: Any = None) -> Forecast:

@@ -51,6 +51,8 @@ _CONSTANT = (
     "(pass the kernel that you expect, with learn=False and a noise)"
 )
 
+# What the mean of a process can be.
+_MEANS = ("constant", "sample", "zero")
 # Attributes that an update makes invalid.
 _OF_ROWS = ("loo_predictions_", "loo_log_density_", "lower_bound_", "upper_bound_", "trace_error_")
 # Nats per row by which a bound may be below the likelihood without a warning.
@@ -62,14 +64,16 @@ _MATRICES = 3.2
 class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProcess):
     r"""Gaussian process regression: a distribution over functions, conditioned on data.
 
-    A priori f is a Gaussian process of mean zero and covariance k, and targets are
+    A priori f is a constant b plus a Gaussian process of mean zero and covariance k. Targets are
     y_i = f(x_i) + e_i with independent normal e_i. With G = K + diag(noise), a posteriori
 
     .. math::
-        f(x) \sim N\bigl( k_x^\top G^{-1} y,\; k(x, x) - k_x^\top G^{-1} k_x \bigr) ,
+        f(x) \sim N\bigl( b + k_x^\top G^{-1} (y - b),\; k(x, x) - k_x^\top G^{-1} k_x \bigr) ,
 
-    so that the mean is the function of kernel ridge at alpha = noise. Hyper-parameters (whatever is
-    free in the kernel, and the noise) are those that make the data most probable.
+    so that the mean is the function of kernel ridge at alpha = noise. The constant b is unknown,
+    with a flat prior: it is estimated by generalised least squares, and integrated out.
+    Hyper-parameters (whatever is free in the kernel, and the noise) are those that make the data
+    most probable.
 
     Parameters
     ----------
@@ -88,9 +92,14 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         What hyper-parameters maximise: the log marginal likelihood, or the leave-one-out log
         predictive density, which is more robust if the kernel does not fit the data. A row is left
         out together with its copies, if it has a weight.
+    mean : {"constant", "sample", "zero"}, default="constant"
+        The mean b of the process. "constant" is an unknown constant with a flat prior, one for each
+        target: its posterior has mean 1'G^-1 y / s and variance 1 / s with s = 1'G^-1 1, and the
+        likelihood is integrated over it (restricted likelihood). Variances include that of b.
+        "sample" is the mean of y, as if it were known, and "zero" is 0.
     normalize_y : bool, default=True
-        Whether to work with (y - mean) / scale, where scale is the standard deviation of a target.
-        The kernel then describes these: a variance of 1 is the variance of y. A constant target
+        Whether to divide each target by its standard deviation. The kernel then describes the
+        standardised targets: a variance of 1 is the variance of y. A constant target
         has the scale 1, and says nothing about variances: if all are constant (as a single row
         is), kernel and noise stay where they start, and a warning says so.
     learn : bool, default=True
@@ -128,7 +137,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     dual_coef_ : ndarray of shape (n,) or (n, n_targets)
         The coefficients a of the mean, sum_i a_i k(x, x_i) + b.
     intercept_ : float or ndarray of shape (n_targets,)
-        The mean b of y; 0.0 without `normalize_y`.
+        The mean b of the process: its posterior mean if it is unknown.
     y_scale_ : float or ndarray of shape (n_targets,)
         The scale of each target; 1.0 without `normalize_y`.
     points_ : Points
@@ -138,7 +147,9 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         rows.
     log_marginal_likelihood_ : float
         Of y as it was given, whatever `normalize_y`; the sum over targets. By landmarks it is
-        ``lower_bound_``, by random features that of their own kernel.
+        ``lower_bound_``, by random features that of their own kernel. Compare likelihoods only
+        between models with the same `mean`: that of an unknown constant is a density of
+        differences of targets.
     solver_ : solver
         The solver used.
     search_solver_ : solver
@@ -206,10 +217,11 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     several maxima it may so end at another one than a search on all rows alone; ``n_restarts``
     looks at more of them.
 
-    Beyond 4,000 rows "auto" learns by the bound, with 128 landmarks or as many more, up to 1,024,
-    as the function that these rows show needs. Where those are too few and the mean is that of all
-    rows, it learns from the whole matrix of 4,000 rows, and then, if the posterior is exact, takes
-    a few steps with that of all rows.
+    Beyond 4,000 rows "auto" learns by the bound, with 128 or 256 landmarks (up to 1,024 if the mean
+    is that of landmarks too). Where those are too few, it learns from the whole matrix of 2,000
+    rows, and then from the sum of the likelihoods of parts of all rows: each has at most 2,000
+    rows, close to each other. Iterations do not converge where there is little noise; up to 25,000
+    rows the posterior then is exact.
 
     A weight of 2 in `fit` is a row repeated, in the posterior and in the likelihood; a row of
     weight 0 is left out.
@@ -265,6 +277,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         noise: float | str | Fixed | Bounded | ArrayLike = "learn",
         *,
         criterion: Literal["marginal_likelihood", "loo"] = "marginal_likelihood",
+        mean: Literal["constant", "sample", "zero"] = "constant",
         normalize_y: bool = True,
         learn: bool = True,
         n_restarts: int = 0,
@@ -281,6 +294,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         )
         self.noise = noise
         self.criterion = criterion
+        self.mean = mean
         self.normalize_y = normalize_y
         self.solver = solver
 
@@ -295,7 +309,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         X : array-like, data frame or sequence
             Data of the kind the kernel takes.
         y : array-like of shape (n,) or (n, n_targets)
-            Targets. Several share kernel and noise, each with a scale of its own.
+            Targets. Several share kernel and noise, each with a scale of its own. Targets of shape
+            (n, 1) have predictions of shape (m, 1).
         sample_weight : array-like of shape (n,) or float, optional
             Non-negative weights of the rows; a weight of 2 is a row repeated, 0 a row removed.
 
@@ -319,21 +334,24 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
                 landmarks=given,
             )
             self.solver_, self.search_solver_ = plan.solver, plan.search
-            fitted = self._fit_exactly if plan.is_exact else self._fit_on_features
+            exactly = plan.solver.is_dense and plan.search.is_dense
+            fitted = self._fit_exactly if exactly else self._fit_on_features
             with self._computing(len(data.points)):
                 optimum = fitted(X, y, data, scaling, plan, learns)
         constant = _CONSTANT if free and not learns else ""
-        doubt = self._posterior.warning or _loose_bound(self, len(data.points))
+        doubt = self._posterior.warning
+        if hasattr(self, "lower_bound_"):
+            doubt = doubt or _loose_bound(self, len(data.points))
         warn_of(type(self).__name__, data.space, optimum, constant, doubt)
         return self
 
     def update(self, X: Any, y: ArrayLike, noise: ArrayLike | None = None) -> Self:
         """Add rows at the hyper-parameters learned before, in O(n^2) for each.
 
-        Kernel, noise, landmarks, and the mean and scale of the targets stay what they are; the rest
-        is what a fit of all rows would give. Where that needs jitter, all rows are factorised
-        again. With landmarks a row costs O(m^2); with features that is followed by a pass over all
-        rows, whose coefficients change.
+        Kernel, noise, landmarks, and the scale of the targets stay what they are, as does a mean
+        of the sample; the rest is what a fit of all rows would give. Where that needs jitter, all
+        rows are factorised again. With landmarks a row costs O(m^2); with features that is followed
+        by a pass over all rows, whose coefficients change.
 
         Parameters
         ----------
@@ -349,7 +367,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         self
             The estimator, which now has n + m points.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "dual_coef_")
         self._require_vectors("update")
         points = self._validate_points(self.kernel_, X, reset=False)
         targets = self._validate_targets(y, len(points)).astype(np.float64)
@@ -393,6 +411,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     ) -> Any:
         """Predict the mean of the function, and how sure that is.
 
+        Before `fit` this is the prior: mean 0, and the deviations of the kernel as it was given.
+
         Parameters
         ----------
         X : array-like, data frame or sequence
@@ -414,14 +434,15 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         cov : ndarray of shape (m, m) or (m, m, n_targets)
             Only if `return_cov`.
         """
-        check_is_fitted(self)
         if return_std and return_cov:
             raise ParameterError(
                 f"{type(self).__name__}.predict: return_std and return_cov are both True; the "
                 "standard deviation is the root of the covariance's diagonal, so ask for one."
             )
+        if not hasattr(self, "dual_coef_"):
+            return self._predict_prior(X, return_std, return_cov, include_noise)
         points = self._validate_points(self.kernel_, X, reset=False)
-        mean = self._function_values(points).astype(np.float64, copy=False)
+        mean = self._values_at(points).astype(np.float64, copy=False)
         if not (return_std or return_cov):
             return mean
         self._require_vectors("predict(return_std=True)")
@@ -436,12 +457,25 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             variance = self._posterior.variance(points) + noise
         return mean, self._scaling.spread(np.sqrt(variance), 1)
 
-    def _function_values(self, X: Any) -> Array:
+    def _predict_prior(
+        self, X: Any, return_std: bool, return_cov: bool, include_noise: bool
+    ) -> Any:
+        """The prior at rows of X, of a kernel that takes its length-scales from them."""
+        kernel = self._kernel_or_default(self.kernel)
+        points = kernel.validate(X, owner=self)
+        kernel, mean = kernel.resolve(points), np.zeros(len(points))
+        noise = 0.0
+        if include_noise:
+            noise = Noise.read(self, self.noise, len(points), np.ones(1)).of_predictions(self)
+        if return_cov:
+            require_covariance(self, len(points))
+            return mean, kernel(points).astype(np.float64) + noise * np.eye(len(points))
+        return (mean, np.sqrt(kernel.diag(points) + noise)) if return_std else mean
+
+    def _values_at(self, points: Points) -> Array:
         """By explicit features where the posterior has them: that is the shorter sum."""
-        check_is_fitted(self)
         if not isinstance(self._posterior, ExplicitPosterior):
-            return super()._function_values(X)
-        points = self._validate_points(self.kernel_, X, reset=False)
+            return super()._values_at(points)
         return self._scaling.in_units_of_y(self._posterior.mean(points))
 
     def _similarities(self) -> Callable[[Points], Array]:
@@ -497,7 +531,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     @cached_property
     def loo_predictions_(self) -> NormalPredictions:
         """Mean and variance of each target given all others."""
-        check_is_fitted(self)
+        check_is_fitted(self, "dual_coef_")
         with blas_for(len(self.points_)):
             residuals, variances = self._posterior.leave_one_out()
         mean = self._scaling.in_units_of_y(self._posterior.data.targets - residuals)
@@ -506,7 +540,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     @cached_property
     def loo_log_density_(self) -> float:
         """The log density of all targets, each given the others."""
-        check_is_fitted(self)
+        check_is_fitted(self, "dual_coef_")
         with blas_for(len(self.points_)):
             residuals, variances = self._posterior.leave_one_out()
         terms = residuals**2 / variances[:, None] + np.log(2 * np.pi * variances)[:, None]
@@ -527,7 +561,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         if sample_weight is not None:
             weights = self._validate_copies(sample_weight, targets)
         require_range(self, targets)
-        scaling = Scaling.of(targets, weights, self.normalize_y)
+        scaling = Scaling.of(targets, weights, self.normalize_y, self.mean != "zero")
         noise = Noise.read(self, self.noise, len(points), scaling.squares)
         self.rows_, self._rows_seen = np.arange(len(points)), len(points)
         if weights is not None:
@@ -540,7 +574,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         given = None
         if not isinstance(self.solver, str):
             given = given_landmarks(type(self).__name__, kernel, everything, self.solver)
-        data = ExactObjective(kernel, points, scaling.standardised(targets), noise)
+        standard = scaling.standardised(targets)
+        data = ExactObjective(kernel, points, standard, noise, self.mean == "constant")
         return data, scaling, given
 
     def _forecast_for(self, X: Any, y: ArrayLike | None) -> Forecast:
@@ -597,12 +632,22 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
 
     # Checks -------------------------------------------------------------------------------------
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False  # the prior can be asked for
+        return tags
+
     def _check_parameters(self) -> None:
         owner = type(self).__name__
         if self.criterion not in CRITERIA:
             raise ParameterError(
                 f"{owner}: criterion = {self.criterion!r} is unknown; pass one of "
                 f"{', '.join(map(repr, CRITERIA))}."
+            )
+        if self.mean not in _MEANS:
+            raise ParameterError(
+                f"{owner}: mean = {self.mean!r} is unknown; pass one of "
+                f"{', '.join(map(repr, _MEANS))}."
             )
         require_solver(owner, self.solver)
         checks.require_flags(self, "normalize_y")
@@ -621,7 +666,7 @@ def _require_valid(owner: object, kernel: Kernel, points: Points) -> None:
 
 def _loose_bound(model: GaussianProcessRegressor, n: int) -> str:
     """A clause, if the bound that was maximised is far below the likelihood."""
-    if not isinstance(model._posterior, ExactPosterior) or not hasattr(model, "lower_bound_"):
+    if not isinstance(model._posterior, ExactPosterior):
         return ""
     gap = model.log_marginal_likelihood_ - model.lower_bound_
     if gap <= _LOOSE * n:

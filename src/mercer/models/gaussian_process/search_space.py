@@ -9,16 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats.qmc import Halton
 from sklearn.utils import check_random_state
 
 from mercer.exceptions import NumericalWarning, warn
 from mercer.kernels.algebra import Scaled
 from mercer.kernels.base import Kernel, Scope, expression_in, scoped_children
-from mercer.kernels.parameters import Real
+from mercer.kernels.parameters import Bounded, Real
 from mercer.kernels.points import Points
 from mercer.kernels.special import Constant
 from mercer.kernels.stationary import Periodic, SpectralMixture
-from mercer.kernels.tree import ParameterEntry
+from mercer.kernels.tree import ParameterEntry, with_children, with_values
 from mercer.kernels.vector import VectorKernel
 from mercer.program import reference
 from mercer.program.pairs import Pairs
@@ -134,18 +135,15 @@ class SearchSpace:
         )
 
     def restarts(self, number: int, random_state: Any) -> Array:
-        """Starts spread over where the parameters usually are: a Latin hypercube.
+        """Starts spread over where the parameters usually are: a Halton sequence.
 
-        Cut into as many parts as there are starts, the range of each parameter has one start in
-        each part.
+        More starts begin with the fewer ones, so that they cannot end lower.
         """
-        rng = check_random_state(random_state)
-        share = rng.uniform(size=(number, len(self.names)))
-        for column in share.T:
-            column += rng.permutation(number)
-        share /= max(number, 1)
         low, high = self.usual.T
-        drawn: Array = low + share * (high - low)
+        if not number or not len(low):
+            return np.empty((0, len(low)))
+        seed = check_random_state(random_state).randint(2**31)
+        drawn: Array = low + Halton(len(low), rng=seed).random(number) * (high - low)
         return drawn
 
     def names_at(self, optimum: Optimum, *, harmless: bool) -> list[str]:
@@ -162,7 +160,7 @@ class SearchSpace:
 def warn_of(owner: str, space: SearchSpace, optimum: Optimum, *clauses: str) -> None:
     """Warn once for a whole fit: the given clauses, no convergence, and parameters at bounds."""
     doubts = list(filter(None, clauses))
-    if not optimum.converged:
+    if not (optimum.converged or optimum.stopped):
         doubts.append(
             f"the search for hyper-parameters stopped after {optimum.n_iter} iterations with a "
             f"gradient of {optimum.gradient_norm:.2g} (raise max_iter, or scale the data)"
@@ -175,6 +173,16 @@ def warn_of(owner: str, space: SearchSpace, optimum: Optimum, *clauses: str) -> 
         )
     if doubts:
         warn(f"{owner}: {'; '.join(doubts)}.", NumericalWarning)
+
+
+def without_bounds(kernel: Any) -> Any:
+    """The kernel with plain values in place of `Bounded` ones, which theta may leave."""
+    stored = {name: kernel._values[name] for name in kernel._own_names}
+    plain = {name: value.value for name, value in stored.items() if isinstance(value, Bounded)}
+    children: list[Any] = [without_bounds(child) for _, child in kernel._tree.levels]
+    if any(new is not old for new, (_, old) in zip(children, kernel._tree.levels, strict=True)):
+        kernel = with_children(kernel, children)
+    return with_values(kernel, **plain) if plain else kernel
 
 
 # Natural ranges -----------------------------------------------------------------------------------

@@ -31,15 +31,17 @@ class Scaling:
     single: bool  # whether y is a vector, so that single columns are returned as vectors
 
     @classmethod
-    def of(cls, y: Array, weights: Array | None, normalize: bool) -> Scaling:
-        """Mean and standard deviation of each target, or 0 and 1."""
+    def of(cls, y: Array, weights: Array | None, normalize: bool, centre: bool) -> Scaling:
+        """Mean and standard deviation of each target; 0 if not `centre`, 1 if not `normalize`."""
         single, targets = y.ndim == 1, y.reshape(len(y), -1)
-        if not normalize:
-            return cls(np.zeros(targets.shape[1]), np.ones(targets.shape[1]), single)
         mean = np.average(targets, axis=0, weights=weights)
         scale = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weights))
         constant = scale <= _CONSTANT * np.abs(mean)
-        return cls(mean, np.where(constant, 1.0, scale), single)
+        return cls(
+            mean if centre else np.zeros_like(mean),
+            np.where(constant | (not normalize), 1.0, scale),
+            single,
+        )
 
     @property
     def squares(self) -> Array:

@@ -6,6 +6,12 @@ With G = K + diag(noise) = L L' and targets y of mean zero, a = G^-1 y and P = G
     \log p(y) = -\tfrac12 y^\top a - \tfrac12 \log |G| - \tfrac n2 \log 2\pi , \qquad
     \log p(y_i \mid y_{-i}) = \tfrac12 \log P_{ii} - \frac{a_i^2}{2 P_{ii}} - \tfrac12 \log 2\pi .
 
+Where y has an unknown constant mean with a flat prior, the constant is integrated out, in closed
+form. With u = P 1 and s = 1'u, its posterior has mean u'y / s and variance 1 / s. In all of the
+above, P becomes P - u u' / s, a becomes P (y - mean), and log |G| + log s - log 2 pi takes the
+place of log |G|. This is the limit of a constant kernel of infinite variance, also known as
+restricted likelihood.
+
 Several targets share G, and their logarithms add up. Derivatives are symmetric matrices W with
 d value = sum_ij W_ij dG_ij, in the memory of P, so that the gradient of a kernel is one contraction
 with W. See Rasmussen and Williams (2006), equations 5.9 and 5.10 to 5.13.
@@ -37,18 +43,36 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
+class ConstantMean:
+    """The posterior of an unknown constant mean with a flat prior, for each target."""
+
+    dual: Array  # (n, 1): u = G^-1 1
+    information: float  # s = 1'u, one over the variance of the constant
+    value: Array  # (n_targets,): the posterior mean of the constant
+    root: Array  # (n, 1): the vector r = u / sqrt(s), with G^-1 - r r' in place of G^-1
+
+
+@dataclass(frozen=True, eq=False)
 class Gaussian:
-    """Targets of mean zero with covariance G."""
+    """Targets with covariance G, whose mean is zero or an unknown constant."""
 
     factor: Factor  # the factor of G
     targets: Array  # (n, n_targets): the targets y
-    dual: Array  # (n, n_targets): G^-1 y
+    dual: Array  # (n, n_targets): G^-1 (y - mean)
+    mean: ConstantMean | None  # None for a mean of zero
 
     @classmethod
-    def of(cls, gram: Array, noise: float | Array, targets: Array) -> Gaussian:
+    def of(
+        cls, gram: Array, noise: float | Array, targets: Array, *, constant: bool = False
+    ) -> Gaussian:
         """Factorise ``gram + diag(noise)`` in the memory of `gram`."""
         factor = factorise(gram, noise, NOISE)
-        return cls(factor, targets, factor.solve(targets))
+        return cls(factor, targets, *_solutions(factor.solve(_columns(targets, constant)), targets))
+
+    @classmethod
+    def solved(cls, factor: Factor, targets: Array, *, constant: bool) -> Gaussian:
+        """Compute the coefficients of the mean from a factor of G."""
+        return cls(factor, targets, *_solutions(factor.solve(_columns(targets, constant)), targets))
 
     @property
     def n_targets(self) -> int:
@@ -57,54 +81,74 @@ class Gaussian:
 
     def log_likelihood(self) -> float:
         """The logarithm of the density of the targets."""
-        return _log_likelihood(self.targets, self.dual, self.factor.log_determinant())
+        return _log_likelihood(self.targets, self.dual, self.factor.log_determinant(), self.mean)
+
+    def predictor(self, residuals: Array) -> tuple[Array, Array]:
+        """Coefficients and constants of the mean for other targets, given as columns."""
+        constant = self.mean is not None
+        solution, mean = _solutions(self.factor.solve(_columns(residuals, constant)), residuals)
+        return solution, np.zeros(residuals.shape[1]) if mean is None else mean.value
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Residuals and variances of each target, given all others."""
-        diagonal = self.factor.inverse(overwrite=False).diagonal()
-        return self.dual / diagonal[:, None], 1 / diagonal
+        diagonal = self._inverse_diagonal()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # A single row says nothing about itself where the mean is unknown.
+            return np.nan_to_num(self.dual / diagonal[:, None]), 1 / diagonal
 
     def loo_density(self) -> float:
         """The sum of the logarithms of the density of each target given all others."""
-        diagonal = self.factor.inverse(overwrite=False).diagonal()
-        return _loo_density(self.dual, diagonal[:, None])
+        return _loo_density(self.dual, self._inverse_diagonal()[:, None])
+
+    def _inverse_diagonal(self) -> Array:
+        diagonal: Array = self.factor.inverse(overwrite=False).diagonal()
+        if self.mean is None:
+            return diagonal
+        return np.maximum(diagonal - self.mean.root[:, 0] ** 2, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Precision:
-    """Targets of mean zero whose covariance G is given by its inverse P, for derivatives in G."""
+    """Targets whose covariance G is given by its inverse P, for derivatives in G."""
 
     # (n, n): P in the lower triangle, in C order; the rest is arbitrary. The first derivative that
     # is computed overwrites it
     inverse: Array
     log_determinant: float  # of G
     targets: Array  # (n, n_targets): the targets y
-    dual: Array  # (n, n_targets): P y
+    dual: Array  # (n, n_targets): P (y - mean)
+    mean: ConstantMean | None  # None for a mean of zero
     jitter: Jitter  # the jitter on the diagonal of G
 
     @classmethod
-    def of(cls, gram: Array, noise: float | Array, targets: Array) -> Precision:
+    def of(
+        cls, gram: Array, noise: float | Array, targets: Array, *, constant: bool = False
+    ) -> Precision:
         """Invert ``gram + diag(noise)`` in the memory of `gram`."""
         gram = np.ascontiguousarray(gram)
-        dual = np.array(targets, dtype=gram.dtype, order="C")
+        columns = np.array(_columns(targets, constant), dtype=gram.dtype, order="C")
 
         def attempt(diagonal: Array) -> float | None:
-            return _core.invert(gram, diagonal, dual, thread_count())
+            return _core.invert(gram, diagonal, columns, thread_count())
 
         log_determinant, jitter = with_jitter(attempt, gram, noise, NOISE)
-        return cls(gram, log_determinant, targets, dual, jitter)
+        return cls(gram, log_determinant, targets, *_solutions(columns, targets), jitter)
 
     def log_likelihood_with_slope(self) -> tuple[float, LowerTriangle]:
         """The log density of the targets and its derivative in G."""
-        value = _log_likelihood(self.targets, self.dual, self.log_determinant)
+        value = _log_likelihood(self.targets, self.dual, self.log_determinant, self.mean)
         syrk = get_blas_funcs("syrk", (self.inverse,))
-        share = -0.5 * self.targets.shape[1]
-        upper = syrk(0.5, self.dual, beta=share, c=self.inverse.T, overwrite_c=True)
+        t, columns = self.targets.shape[1], self.dual
+        if self.mean is not None:
+            columns = np.hstack([columns, np.sqrt(t) * self.mean.root])
+        upper = syrk(0.5, columns, beta=-0.5 * t, c=self.inverse.T, overwrite_c=True)
         return value, LowerTriangle(upper.T)
 
     def loo_density_with_slope(self) -> tuple[float, LowerTriangle]:
         """The leave-one-out density and its derivative in G."""
         inverse = LowerTriangle(self.inverse).full()
+        if self.mean is not None:
+            inverse -= self.mean.root * self.mean.root.T
         diagonal = inverse.diagonal().copy()[:, None]
         value = _loo_density(self.dual, diagonal)
         shifted = inverse @ (self.dual / diagonal)
@@ -116,8 +160,29 @@ class Precision:
         return value, LowerTriangle(slope.T)
 
 
-def _log_likelihood(targets: Array, dual: Array, log_determinant: float) -> float:
+def _columns(targets: Array, constant: bool) -> Array:
+    """The right-hand sides: targets, and ones where the mean is an unknown constant."""
+    return np.hstack([targets, np.ones((len(targets), 1))]) if constant else targets
+
+
+def _solutions(solved: Array, targets: Array) -> tuple[Array, ConstantMean | None]:
+    """The coefficients G^-1 (y - mean) and the mean, from G^-1 times the right-hand sides."""
+    t = targets.shape[1]
+    if solved.shape[1] == t:
+        return solved, None
+    ones = solved[:, t:].copy()
+    information = float(ones.sum())
+    value = (ones.T @ targets)[0] / information
+    mean = ConstantMean(ones, information, value, ones / np.sqrt(information))
+    return solved[:, :t] - ones * value, mean
+
+
+def _log_likelihood(
+    targets: Array, dual: Array, log_determinant: float, mean: ConstantMean | None
+) -> float:
     constant = log_determinant + len(targets) * _LOG_2PI
+    if mean is not None:
+        constant += float(np.log(mean.information)) - _LOG_2PI
     return -0.5 * (float(np.vdot(targets, dual)) + int(targets.shape[1]) * constant)
 
 

@@ -33,6 +33,7 @@ from scipy.special import expit, logsumexp, softmax
 
 from mercer.linalg.line_search import decreases_enough
 from mercer.solvers.likelihood.class_curvature import Curvature, LogisticCurvature, SoftmaxCurvature
+from mercer.solvers.likelihood.class_features import FeatureCurvature, FeatureMatrix
 
 Array = NDArray[np.floating[Any]]
 
@@ -77,7 +78,7 @@ class Posterior:
 
 
 def fit(
-    gram: Array,
+    gram: Array | FeatureMatrix,
     targets: Array,
     weights: Array | None = None,
     *,
@@ -125,19 +126,22 @@ class _State:
 class _Problem:
     """The objective psi and Newton's step for it."""
 
-    def __init__(self, gram: Array, targets: Array, weights: Array) -> None:
+    def __init__(self, gram: Array | FeatureMatrix, targets: Array, weights: Array) -> None:
         self.gram, self.weights = gram, weights
         self.weighted = weights[:, None] * targets
         binary = targets.shape[1] == 1
         self.mean: Callable[[Array], Array] = expit if binary else _softmax
         self.log_partition = _softplus if binary else _log_sum_exp
-        self.family = LogisticCurvature if binary else SoftmaxCurvature
+        self.family: Any = LogisticCurvature if binary else SoftmaxCurvature
+        if isinstance(gram, FeatureMatrix):
+            self.family = FeatureCurvature
 
     def at(self, dual: Array) -> _State:
         return self._state(dual, self.gram @ dual)
 
     def curvature(self, latent: Array) -> Curvature:
-        return self.family(self.gram, latent, self.weights)
+        curvature: Curvature = self.family(self.gram, latent, self.weights)
+        return curvature
 
     def linearised(self, latent: Array, curvature: Curvature) -> _State:
         """The mode of the likelihood linearised at these values.

@@ -59,6 +59,7 @@ class PilotResult:
 
     theta: Array  # (p,): the maximum
     scales: Array  # (p,): standard errors of the parameters, given all rows
+    ends: Array  # (s, p): where the search from each start ended
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +75,8 @@ class Optimum:
     converged: bool  # whether the start that led here ended at a maximum
     at_low: NDArray[np.bool_]  # (p,): which entries of theta are at their lower bound
     at_high: NDArray[np.bool_]  # (p,): which entries of theta are at their upper bound
+    stopped: bool = False  # whether a callback ended the search
+    ends: tuple[Array, ...] = ()  # where the search from each start ended
 
     @classmethod
     def held(cls, theta: Array) -> Optimum:
@@ -145,7 +148,8 @@ def pilot_search(
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = 1 / np.sqrt(curvature / subsample.fraction)
-    return PilotResult(optimum.theta, np.where(errors < _LARGEST_SCALE, errors, _LARGEST_SCALE))
+    scales = np.where(errors < _LARGEST_SCALE, errors, _LARGEST_SCALE)
+    return PilotResult(optimum.theta, scales, np.array(optimum.ends))
 
 
 class _Search:
@@ -163,6 +167,7 @@ class _Search:
         self.enough, self.max_iter = enough, max_iter
         self.values: dict[bytes, tuple[float, Array] | None] = {}
         self.best: tuple[float, Array, Array] | None = None
+        self.ends: list[Array] = []
         self.failure: BaseException | None = None
         self.n_iter = 0
         self.converged = self.stopped = False
@@ -241,6 +246,7 @@ class _Search:
                 "ftol": _FTOL / unit if enough is None else 0.0,
             },
         )
+        self.ends.append(np.clip(start + lengths * result.x, low, high))
         if self.best[0] > before:
             flat = self._gradient_norm() <= _FLAT * (1 + abs(self.best[0]))
             ended = satisfied or result.status == 0 or (result.status == _ABNORMAL and flat)
@@ -274,6 +280,7 @@ class _Search:
             converged=self.converged,
             at_low=theta <= self.bounds[:, 0] + slack,
             at_high=theta >= self.bounds[:, 1] - slack,
+            ends=tuple(self.ends),
         )
 
     def _enough(self, theta: Array) -> float | None:
