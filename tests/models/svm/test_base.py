@@ -566,3 +566,11 @@ def test_no_gap_is_claimed_without_a_valid_kernel() -> None:
     assert np.isnan(
         mc.SVC(kernel="sigmoid", gamma=3.0, coef0=0.5).fit(MOONS, SIDES).dual_gap_
     ).all()
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_the_normal_of_a_plane_cannot_be_written_to(container: Any) -> None:
+    model = mc.SVC("linear").fit(container(MOONS), SIDES)
+    values = model.coef_ if isinstance(model.coef_, np.ndarray) else model.coef_.data
+    with pytest.raises(ValueError, match="read-only"):
+        values[:] = 0.0

@@ -36,7 +36,7 @@ from mercer.models.svm.duals import (
     TwoClassDual,
     solve_one,
 )
-from mercer.models.svm.fit_warnings import warn_of_fit
+from mercer.models.svm.fit_warnings import warn_of_fit, warn_of_invalid_matrix
 from mercer.models.svm.solving import solve_several
 from mercer.sampling import spread
 from mercer.solvers.box_qp.kernel_matrix import (
@@ -178,14 +178,14 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         kernel, method = self.kernel_, self._psd_method
         cache_bytes = None if self.cache_size is None else 2.0**20 * float(self.cache_size)
         if method == "ignore" or kernel.is_psd is True:
-            return kernel_matrix(kernel, points, cache_bytes, reused=reused), None
+            return kernel_matrix(kernel, points, cache_bytes, reused=reused, tol=self.tol), None
         if method == "raise":
             sample = spread(len(points), _CHECKED)
             gram = gram_matrix(self, kernel, points[sample], 1.0, method, _UNCHECKED)
             require_positive(self, kernel, gram, _ADVICE)
             if len(sample) == len(points):
                 return StoredMatrix(gram), None
-            return kernel_matrix(kernel, points, cache_bytes, reused=reused), None
+            return kernel_matrix(kernel, points, cache_bytes, reused=reused, tol=self.tol), None
         repair = validity.repair(gram_matrix(self, kernel, points, 1.0, method, _UNCHECKED), method)
         return StoredMatrix(repair.matrix), repair
 
@@ -207,8 +207,9 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         matrix, repair = self._matrix(data.points)
         # Checked and repaired matrices are convex; of others some rows are looked at.
         is_convex = self._psd_method != "ignore" or self.kernel_.is_psd is True
-        if not is_convex and self.kernel_.is_psd is None:
-            is_convex = not is_seen_invalid(matrix)
+        is_invalid = not is_convex and is_seen_invalid(matrix)
+        if self.kernel_.is_psd is None:
+            is_convex = not is_invalid
         with self._iterations(X, y, None, "round") as report:
 
             def report_solutions(solutions: Callable[[], DualSolutions]) -> bool:
@@ -229,6 +230,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             self.__dict__.update(self._fitted(data, known, repair, is_convex))
         if not self.converged_ or np.any(self.dual_gap_ > np.abs(self.objective_)):
             warn_of_fit(self, solutions, is_exact)
+        elif is_invalid:
+            warn_of_invalid_matrix(self)
         return matrix, solutions
 
     def _fitted(
@@ -297,7 +300,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         Returns
         -------
         ndarray or sparse matrix of shape (n_functions, n_features)
-            The functions are ``X @ coef_.T + intercept_``. Sparse if the training rows were.
+            The functions are ``X @ coef_.T + intercept_``. Sparse if the training rows were. The
+            values follow from `dual_coef_` and cannot be written to.
         """
         check_is_fitted(self)
         if not isinstance(self.kernel_, Linear):
@@ -307,8 +311,12 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             )
         rows = _all_columns(self, self.points_)
         if issparse(rows):
-            return sparse_rows((rows.T @ csr_array(self._expansion)).T)
-        return np.asarray((rows.T @ self._coefficients).T)
+            coef = sparse_rows((rows.T @ csr_array(self._expansion)).T)
+            coef.data.flags.writeable = False
+        else:
+            coef = np.asarray((rows.T @ self._coefficients).T)
+            coef.flags.writeable = False
+        return coef
 
     # Parameters -----------------------------------------------------------------------------------
 

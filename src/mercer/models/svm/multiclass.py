@@ -114,16 +114,14 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         kernel, points = self._read_points(X)
         labels = checked_labels(type(self).__name__, y, len(points))
         data = self._training(kernel, points, sample_weight, labels)
-        return self._with_classes(data, labels, labels)
+        return self._with_classes(data, labels)
 
-    def _with_classes(
-        self, data: Training, labels: NDArray[Any], counted: NDArray[Any]
-    ) -> Training:
-        """The rows with their classes; "balanced" counts the labels in `counted`."""
+    def _with_classes(self, data: Training, labels: NDArray[Any]) -> Training:
+        """The rows with their classes, given the labels of all rows."""
         owner = type(self).__name__
         self.classes_, codes = np.unique(labels[data.rows], return_inverse=True)
         require_two_classes(owner, self.classes_)
-        self.class_weight_ = _class_weights(owner, self.class_weight, self.classes_, counted)
+        self.class_weight_ = _class_weights(owner, self.class_weight, labels, codes, self.classes_)
         self._scheme = scheme_of(len(self.classes_), self.multi_class)
         self._has_pairs = isinstance(self._scheme, Pairs)
         return replace(data, codes=codes)
@@ -314,13 +312,14 @@ def _class_by_class(data: Training) -> Training:
 
 
 def _class_weights(
-    owner: str, class_weight: Any, classes: NDArray[Any], labels: NDArray[Any]
+    owner: str, class_weight: Any, labels: NDArray[Any], codes: Codes, classes: NDArray[Any]
 ) -> Array:
-    """Weights of the classes; "balanced" counts all rows, whatever their weights."""
+    """Weights of the classes; "balanced" counts the rows of positive weight, whatever it is."""
     if class_weight is None:
         return np.ones(len(classes))
-    is_balanced = isinstance(class_weight, str) and class_weight == "balanced"
-    if not (is_balanced or isinstance(class_weight, Mapping)):
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return np.asarray(len(codes) / (len(classes) * np.bincount(codes)))
+    if not isinstance(class_weight, Mapping):
         raise ParameterError(
             f"{owner}: class_weight = {shown(class_weight)} is neither "
             '"balanced" nor a dict; pass for example {0: 1.0, 1: 2.0}.'

@@ -30,8 +30,10 @@ from mercer.solvers.box_qp.kernel_matrix import Positions, StoredMatrix, Symmetr
 
 # Seconds from one report to the next.
 _SECONDS = 0.05
-# Number of rows up to which problems are solved many at a time.
+# Number of rows up to which problems are solved many at a time, if values are computed for them.
 _FEW = 512
+# Number of rows up to which problems of a matrix in memory are solved many at a time.
+_FEW_STORED = 2048
 # Number of rows of a stretch of the matrix; problems of the same two stretches share a part of it.
 _STRETCH = 512
 # Sum of squared numbers of rows of the problems that are solved between two reports.
@@ -103,7 +105,8 @@ class _Jobs:
 
     def run(self, report: Report | None) -> None:
         """Solve all: small ones many at a time, others as many as there are threads."""
-        self._follow(self._batches(np.flatnonzero(self.dual.sizes <= _FEW)), report)
+        few = _FEW_STORED if isinstance(self.matrix, StoredMatrix) else _FEW
+        self._follow(self._batches(np.flatnonzero(self.dual.sizes <= few)), report)
         if not self._stop.is_set():
             self._run_others(report)
 
