@@ -450,13 +450,3 @@ def test_room_for_most_of_the_rows(machine: Any) -> None:
     new = data[:50] + 0.1
     values = "predict" if machine is mc.SVR else "decision_function"
     np.testing.assert_allclose(getattr(few, values)(new), getattr(whole, values)(new), atol=1e-3)
-
-
-def test_rows_without_weight_do_not_count_in_the_balance() -> None:
-    weights = np.ones(len(X))
-    weights[np.flatnonzero(Y == Y[0])[::2]] = 0.0
-    kept = weights > 0
-    model = mc.SVC(RBF, class_weight="balanced", tol=1e-8).fit(X, Y, weights)
-    same = mc.SVC(RBF, class_weight="balanced", tol=1e-8).fit(X[kept], Y[kept])
-    np.testing.assert_allclose(model.class_weight_, same.class_weight_)
-    np.testing.assert_allclose(model.decision_function(X), same.decision_function(X), atol=1e-5)

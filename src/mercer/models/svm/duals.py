@@ -38,6 +38,10 @@ _WIDTHS = (1e3, 1e6, 1e9, 1e12)
 _MARGIN_UNKNOWN = 1e-5
 # Share of a tolerance in units of the margin that is aimed at, as the margin changes on the way.
 REFINEMENT = 0.5
+# Share of a wide gap that a smaller tolerance aims at, in units of the objective: its inverse.
+_NARROWER = 8.0
+# Largest ratio of a gap and an objective that a smaller tolerance makes up for.
+_FINEST = 1e3
 # What is one number for each function.
 _NUMBERS = (
     *("intercept", "objective", "gap", "n_iter", "converged", "squared_norm"),
@@ -167,8 +171,14 @@ class Dual(ABC):
         """The problems as quadratic programs, with an initial point."""
 
     def tolerances(self, solution: BoxSolution, tol: float) -> Array:
-        """The violations that are allowed, now that the scale of the functions is known."""
-        return np.full(len(solution.objective), tol)
+        """The violations that are allowed, now that the scale of the functions is known.
+
+        They are smaller where large costs make the gap wider than the objective.
+        """
+        gaps, sizes = solution.dual_gap, np.abs(solution.objective)
+        is_wide = np.isfinite(gaps) & (gaps > sizes)
+        sizes = np.where(is_wide, np.maximum(sizes, gaps / _FINEST), 1.0)
+        return tol / np.where(is_wide, _NARROWER * gaps / sizes, 1.0)
 
     def functions(
         self, qp: BoxQP, solution: BoxSolution, products: Array | None = None

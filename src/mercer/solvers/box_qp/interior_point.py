@@ -226,7 +226,8 @@ class _Path:
 
     def _feasible(self, point: Array, free: Flags) -> Array | None:
         """The point with its sums restored by the free variables; None if that is impossible."""
-        result = np.clip(point, self._low, self._high) * self._unit
+        inside = np.where(point >= self._high, self._qp.upper, point * self._unit)
+        result = np.where(point <= self._low, self._qp.lower, inside)
         for number, own in enumerate(self._sums.T > 0):
             chosen = own & free if (own & free).any() else own
             missing = float(self._totals[number] * self._unit - result[own].sum())
@@ -235,6 +236,6 @@ class _Path:
             total = float(room.sum())
             if abs(missing) > abs(total) + EPS * float(np.abs(result).sum()):
                 return None
-            if total:
+            if total and abs(missing) > EPS * float(np.abs(result[own]).sum()):
                 result[chosen] += room * min(missing / total, 1.0)
         return np.clip(result, self._qp.lower, self._qp.upper)
