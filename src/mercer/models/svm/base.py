@@ -16,7 +16,6 @@ from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
-from mercer.estimator import checks
 from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, DataWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
@@ -134,6 +133,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     n_iter_: Any
     dual_gap_: Any
     objective_: Any
+    #: Parameters that are True or False: "no" would count as True.
+    _flags: tuple[str, ...] = ("shrinking",)
     #: What an infinite C asks for in vain.
     _infeasible = "no function separates the classes"
     #: Coefficients of the points for each function, of shape (n_points, n_functions); sparse if
@@ -243,19 +244,22 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     ) -> dict[str, Any]:
         """The fitted attributes; without convexity, the gap bounds nothing."""
         n = len(data.points)
-        coefficients = solutions.coefficients(n)
-        support = np.flatnonzero(np.diff(coefficients.indptr))
+        coefficients: Any
+        if self._has_pairs:
+            coefficients = solutions.coefficients(n)
+            support = np.flatnonzero(np.diff(coefficients.indptr))
+        else:
+            coefficients = solutions.dense_coefficients(n)
+            support = np.flatnonzero(coefficients.any(axis=1))
         if len(data.codes):  # class by class, as in scikit-learn
             support = support[np.argsort(data.codes_of(support), kind="stable")]
         # A function without support vectors is a constant, which one point carries.
         carriers = support if len(support) else np.arange(1)
-        expansion: Any = coefficients[carriers]
-        own: Any = coefficients[support]
-        if not self._has_pairs:
-            expansion, own = expansion.toarray(), own.toarray()
+        expansion, own = coefficients[carriers], coefficients[support]
         if repair is not None:
             # A repair multiplies rows of kernel values; here it multiplies the coefficients.
-            expansion = repair.transform(coefficients.toarray().T).T.astype(np.float64)
+            dense = solutions.dense_coefficients(n)
+            expansion = repair.transform(dense.T).T.astype(np.float64)
             carriers = np.arange(n)
         if not is_convex:
             solutions = replace(solutions, gap=np.full(len(solutions), np.nan))
@@ -321,13 +325,15 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     # Parameters -----------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        checks.require_flags(self, "shrinking")
         owner = type(self).__name__
-        if not isinstance(self.verbose, bool | np.bool_ | Integral):
-            raise ParameterError(
-                f"{owner}: verbose = {self.verbose!r} is neither True nor False; pass one of them, "
-                "or a whole number."
-            )
+        for name in (*self._flags, "verbose"):
+            value = getattr(self, name)
+            whole = name == "verbose" and isinstance(value, Integral)
+            if not (whole or isinstance(value, bool | np.bool_)):
+                more = ", or a whole number" if name == "verbose" else ""
+                raise ParameterError(
+                    f"{owner}: {name} = {value!r} is neither True nor False; pass one of them{more}."
+                )
         require_number(self, "tol", low=0.0, example="1e-3")
         if self.cache_size is not None:
             require_number(self, "cache_size", low=0.0, example="200")

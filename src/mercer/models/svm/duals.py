@@ -142,6 +142,11 @@ class DualSolutions:
             squared_norm=self.squared_norm * factors**2,
         )
 
+    def dense_coefficients(self, n: int) -> Array:
+        """The b_ij of all n rows, of shape (n, n_functions)."""
+        places = self.rows * len(self) + self.function_of_term
+        return np.bincount(places, self.dual, n * len(self)).reshape(n, len(self))
+
     def coefficients(self, n: int) -> csr_array:
         """The b_ij of all n rows, of shape (n, n_functions), without zeros."""
         nonzero = self.dual != 0

@@ -16,7 +16,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimator import checks
 from mercer.estimator.base import shown
 from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.estimator.optional_methods import available_unless
@@ -26,7 +25,7 @@ from mercer.models.representer import RepresenterModel
 from mercer.models.svm.base import SupportVectorMachine, Training, require_range
 from mercer.models.svm.duals import Dual, DualSolutions
 from mercer.models.svm.pair_values import PairValues
-from mercer.models.svm.probability import Calibration, calibrated, require_room
+from mercer.models.svm.probability import Calibration, calibrated
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides, scheme_of
 from mercer.parallel import one_thread
 from mercer.sampling import random_numbers
@@ -42,6 +41,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     """Base of machines for classes: one function for each pair of classes, or for each class."""
 
     calibration_error_: float
+    _flags = ("shrinking", "break_ties", "probability")
 
     def __init__(
         self,
@@ -97,8 +97,6 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         if self._has_pairs and not self.kernel_.input_tags()["pairwise"]:
             data = _class_by_class(data)
         dual = self._dual(data)
-        if self.probability:
-            require_room(self, len(data.rows), len(dual))
         matrix, solutions = self._fit_duals(X, y, data, dual)
         if not self.probability:
             return
@@ -287,7 +285,6 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        checks.require_flags(self, "break_ties", "probability")
         if self.random_state is not None:
             random_numbers(self.random_state, type(self).__name__)
         for name in ("decision_function_shape", "multi_class"):

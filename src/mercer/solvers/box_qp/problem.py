@@ -170,7 +170,9 @@ def _scaled_up(
 
 def reduced(operation: np.ufunc, values: Array, starts: Positions) -> Array:
     """Sums or extremes of the stretches of values that begin at `starts`."""
-    if len(starts) <= 2:
+    if len(starts) == 1:
+        return np.array([operation.reduce(values)])
+    if len(starts) == 2:
         return np.array([operation.reduce(part) for part in np.split(values, starts[1:])])
     return np.asarray(operation.reduceat(values, starts))
 
