@@ -265,15 +265,18 @@ def _small(settings: Settings) -> Iterator[Outcome]:
     """Fits of few rows, which loops and cross-validation make by the thousand."""
     X, y = _classes(150, 5)
     for n in (50, 150):
-        rows, labels = X[:n], y[:n]
-        for machine, targets in (("SVC", labels), ("SVR", rows[:, 0])):
-            mine, peer = getattr(mc, machine)(), getattr(sklearn.svm, machine)()
-            fits = [
-                Contestant("mercer", lambda: _nothing(mine.fit(rows, targets))),
-                Contestant("LIBSVM", lambda: _nothing(peer.fit(rows, targets))),
-            ]
-            times = race(fits, settings)
-            yield speedup(f"{machine}.fit, small", f"n={n} d=5", times, "LIBSVM", at_least(0.5))
+        yield _small_fit("SVC", X[:n], y[:n], settings)
+        yield _small_fit("SVR", X[:n], X[:n, 0], settings)
+
+
+def _small_fit(machine: str, X: Array, y: Array, settings: Settings) -> Outcome:
+    mine, peer = getattr(mc, machine)(), getattr(sklearn.svm, machine)()
+    fits = [
+        Contestant("mercer", lambda: _nothing(mine.fit(X, y))),
+        Contestant("LIBSVM", lambda: _nothing(peer.fit(X, y))),
+    ]
+    times, parameters = race(fits, settings), f"n={len(X)} d={X.shape[1]}"
+    return speedup(f"{machine}.fit, small", parameters, times, "LIBSVM", at_least(0.5))
 
 
 def _grid(settings: Settings) -> Outcome:

@@ -332,7 +332,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             if not (whole or isinstance(value, bool | np.bool_)):
                 more = ", or a whole number" if name == "verbose" else ""
                 raise ParameterError(
-                    f"{owner}: {name} = {value!r} is neither True nor False; pass one of them{more}."
+                    f"{owner}: {name} = {value!r} is neither True nor False; pass one of "
+                    f"them{more}."
                 )
         require_number(self, "tol", low=0.0, example="1e-3")
         if self.cache_size is not None:

@@ -145,7 +145,8 @@ class DualSolutions:
     def dense_coefficients(self, n: int) -> Array:
         """The b_ij of all n rows, of shape (n, n_functions)."""
         places = self.rows * len(self) + self.function_of_term
-        return np.bincount(places, self.dual, n * len(self)).reshape(n, len(self))
+        sums = np.bincount(places, self.dual, n * len(self)).astype(np.float64, copy=False)
+        return sums.reshape(n, len(self))
 
     def coefficients(self, n: int) -> csr_array:
         """The b_ij of all n rows, of shape (n, n_functions), without zeros."""

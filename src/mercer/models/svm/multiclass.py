@@ -311,7 +311,7 @@ def _class_by_class(data: Training) -> Training:
 def _class_weights(
     owner: str, class_weight: Any, labels: NDArray[Any], codes: Codes, classes: NDArray[Any]
 ) -> Array:
-    """Weights of the classes; "balanced" counts the rows of positive weight, whatever it is."""
+    """Weights of the classes; "balanced" counts the rows of positive weight."""
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str) and class_weight == "balanced":

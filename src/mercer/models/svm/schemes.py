@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
 from scipy.linalg.lapack import dposv as posv
+from scipy.sparse import coo_array, csr_array
 from scipy.special import expit, log_expit, logsumexp
 
 from mercer.models.svm.duals import stretches

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
 from mercer.exceptions import ValidityError
@@ -41,7 +43,7 @@ _REFINEMENTS = 3
 
 
 def minimum(
-    qp: BoxQP, values: Array, rows: Positions, poll: Callable[[], None] | None = None
+    qp: BoxQP, values: NDArray[Any], rows: Positions, poll: Callable[[], None] | None = None
 ) -> Array | None:
     """A feasible point close to the minimum of one problem, or None if the method fails.
 
@@ -101,7 +103,7 @@ class _System:
         """The x and y with (E G E' + D) x + A' y = right and A x = totals."""
         alone = self._inverse(right[:, None])[:, 0]
         levels = np.linalg.lstsq(self._corner, self.sums.T @ alone - totals, rcond=None)[0]
-        return alone - self._responses @ levels, levels
+        return alone - self._responses @ levels, levels.astype(np.float64)
 
 
 class _Path:

@@ -248,7 +248,9 @@ class RoundedMatrix(StoredMatrix):
 
     def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
         """The matrix itself, or exact values of the pairs of some rows."""
-        return (self._exact if precise else super()).block(rows, precise=precise)
+        if precise:
+            return self._exact.block(rows, precise=True)
+        return super().block(rows, precise=False)
 
     def times(
         self,
@@ -259,7 +261,9 @@ class RoundedMatrix(StoredMatrix):
         at: Positions | None = None,
     ) -> NDArray[np.float64]:
         """The sum of some rows, each times its factor."""
-        return (self._exact if precise else super()).times(rows, factors, precise=precise, at=at)
+        if precise:
+            return self._exact.times(rows, factors, precise=True, at=at)
+        return super().times(rows, factors, precise=False, at=at)
 
     def cross(self, rows: Positions, at: Positions) -> Array:
         """The exact values of some rows at some columns."""
