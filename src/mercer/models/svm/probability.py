@@ -35,7 +35,7 @@ from mercer.models.svm.duals import DualSolutions, stretches
 from mercer.models.svm.fit_warnings import warn_of_folds
 from mercer.models.svm.pair_values import PairValues
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides
-from mercer.parallel import cached_property, one_thread
+from mercer.parallel import cached_property, single_blas
 from mercer.sampling import blocks, random_numbers
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
 
@@ -110,7 +110,7 @@ def _values_of_pairs(
     pairs = PairValues(scheme.layout(coefficients[support], codes), counts, fitted.intercept)
     for part in blocks(len(held), len(support)):
         begin, rows = 0, held[part]
-        with one_thread():  # products with the points of one class are small
+        with single_blas():  # products with the points of one class are small
             for values in pairs.parts(matrix.cross(support, data.rows[rows]).T):
                 yield rows[begin : begin + len(values)], values
                 begin += len(values)

@@ -21,7 +21,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.special import expit, log_expit, logsumexp
 
 from mercer.models.svm.duals import stretches
-from mercer.parallel import cached_property
+from mercer.parallel import cached_property, single_blas
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -153,9 +153,10 @@ class Pairs(Scheme):
         """
         probabilities = np.empty((len(odds), self.n_classes))
         step = max(1, _VALUES // self.n_classes**2)
-        for start in range(0, len(odds), step):
-            rows = slice(start, start + step)
-            probabilities[rows] = self._solved(odds[rows])
+        with single_blas():
+            for start in range(0, len(odds), step):
+                rows = slice(start, start + step)
+                probabilities[rows] = self._solved(odds[rows])
         # Rounding may make a small probability zero or negative.
         logs = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
         return np.asarray(logs - logsumexp(logs, axis=1, keepdims=True))

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
 from mercer.exceptions import ValidityError
+from mercer.parallel import single_blas
 from mercer.solvers.box_qp.problem import EPS, Array, BoxQP, Flags, Positions, reduced
 from mercer.solvers.newton.curvature import factorised
 
@@ -56,12 +57,13 @@ def minimum(
     gram = np.array(values[np.ix_(distinct, distinct)], dtype=np.float64)
     path = _Path(qp, gram, places)
     try:
-        for _ in range(_STEPS):
-            if poll is not None:
-                poll()
-            if not path.step():
-                break
-        return path.finished()
+        with single_blas():  # vectors are short, and factors use the threads of the engine
+            for _ in range(_STEPS):
+                if poll is not None:
+                    poll()
+                if not path.step():
+                    break
+            return path.finished()
     except (ValidityError, np.linalg.LinAlgError):  # the matrix is not positive semi-definite
         return None
 
