@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mercer.solvers.box_qp.smo import BoxQP, BoxSolution
+from mercer.solvers.box_qp.problem import BoxQP, BoxSolution
 
 Array = NDArray[np.floating[Any]]
 TIGHT = 1e-8

@@ -492,6 +492,7 @@ def indefinite(n: int) -> Any:
         (lambda a, b: -a @ b.T, np.arange(120.0).reshape(60, 2)),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*may have several solutions")
 def test_no_gap_is_claimed_of_a_matrix_that_is_seen_to_be_invalid(kernel: Any, data: Any) -> None:
     labels = np.arange(len(data)) % 2
     assert np.isnan(mc.SVC(kernel, max_iter=2000).fit(data, labels).dual_gap_).all()
@@ -562,7 +563,16 @@ def test_a_matrix_without_room_can_be_taken_as_it_is(monkeypatch: pytest.MonkeyP
     assert mc.SVC(kernel, psd="ignore").fit(MOONS, SIDES).converged_
 
 
+@pytest.mark.filterwarnings("ignore:.*may have several solutions")
 def test_no_gap_is_claimed_without_a_valid_kernel() -> None:
     assert np.isnan(
         mc.SVC(kernel="sigmoid", gamma=3.0, coef0=0.5).fit(MOONS, SIDES).dual_gap_
     ).all()
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_the_normal_of_a_plane_cannot_be_written_to(container: Any) -> None:
+    model = mc.SVC("linear").fit(container(MOONS), SIDES)
+    values = model.coef_ if isinstance(model.coef_, np.ndarray) else model.coef_.data
+    with pytest.raises(ValueError, match="read-only"):
+        values[:] = 0.0

@@ -35,6 +35,21 @@ def test_ball_and_plane_agree_where_all_rows_have_the_same_length() -> None:
     )
 
 
+@pytest.mark.parametrize(("n", "nu"), [(300, 0.05), (1000, 0.05), (3000, 0.05), (3000, 0.01)])
+def test_a_ball_flags_the_rows_that_a_plane_flags(n: int, nu: float) -> None:
+    """With the default tolerance: rows with another sign are within it of the boundary."""
+    rng = np.random.default_rng(n)
+    data = rng.normal(size=(n, 3)) + 3 * rng.integers(0, 2, (n, 1))
+    ball, plane = mc.SVDD(nu=nu).fit(data), mc.OneClassSVM(nu=nu).fit(data)
+    values = plane.decision_function(data)
+    np.testing.assert_allclose(nu * n * ball.decision_function(data), values, atol=2e-3)
+    others = ball.predict(data) != plane.predict(data)
+    assert (np.abs(values[others]) <= 1e-3).all()
+    # Rows outside by more than the tolerance are at most the share that was asked for.
+    assert (nu * n * ball.decision_function(data) < -1e-3).mean() <= nu
+    assert ball.dual_gap_ * (nu * n) ** 2 == pytest.approx(plane.dual_gap_, abs=1e-3 * nu * n)
+
+
 def test_the_ball_by_definition() -> None:
     model = mc.SVDD(mc.Linear(), nu=0.05, tol=1e-10).fit(X)
     cost = 1 / (0.05 * len(X))

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris, make_blobs
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
 from irises import TWO, X, Z
@@ -189,3 +191,78 @@ def test_a_margin_that_an_indefinite_matrix_hides_is_told_as_such() -> None:
     dual = model.dual_coef_[0]
     assert dual @ gram @ dual < 0
     assert np.isnan(model.dual_gap_).all()
+
+
+def test_a_share_without_a_margin_ends_early() -> None:
+    """Blobs that overlap: the reduced hulls of the classes meet in the plane."""
+    data, labels = make_blobs(200, centers=3, cluster_std=6, random_state=0)
+    with pytest.warns(ShortFitWarning, match=r"nu = 0\.3 is infeasible.*Raise nu"):
+        model = mc.NuSVC("linear", nu=0.3).fit(data, labels)
+    assert (model.n_iter_ < 500_000).all()
+    assert not model.converged_
+
+
+@pytest.mark.parametrize("nu", [0.3, 0.6])
+def test_a_small_margin_is_found_within_few_exchanges(nu: float) -> None:
+    """An RBF separates all rows, with a margin of a millionth: a share of nu is beyond it."""
+    data, labels = make_blobs(200, centers=3, cluster_std=6, random_state=0)
+    model = mc.NuSVC(nu=nu, probability=True, random_state=0).fit(data, labels)
+    assert (model.n_iter_ < 500_000).all()
+    assert model.converged_
+    model = mc.NuSVC(nu=nu).fit(data[labels < 2], labels[labels < 2])
+    margins = np.where(model.classes_[1] == labels[labels < 2], 1, -1)
+    margins = margins * model.decision_function(data[labels < 2])
+    assert (margins < 1 - 1e-3).mean() <= nu <= (margins <= 1 + 1e-3).mean()
+
+
+def hinge_objectives(model: Any, data: Any, sides: Any, C: float) -> tuple[float, float]:
+    """The primal and the dual objective of a machine, by NumPy."""
+    b = np.zeros(len(data))
+    b[model.support_] = model.dual_coef_[0]
+    squared = b @ model.kernel_(data) @ b
+    losses = np.maximum(0, 1 - sides * model.decision_function(data))
+    return squared / 2 + C * losses.sum(), np.abs(b).sum() - squared / 2
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0, 1e5])
+@pytest.mark.parametrize("gamma", [0.1, 5.0])
+def test_the_gap_is_what_the_function_loses(C: float, gamma: float) -> None:
+    sides = np.where(CLOUD_SIDES == 1, 1.0, -1.0)
+    model = mc.SVC(C=C, gamma=gamma)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(CLOUD, CLOUD_SIDES)
+    primal, dual = hinge_objectives(model, CLOUD, sides, C)
+    assert model.dual_gap_[0] == pytest.approx(primal - dual, rel=1e-6, abs=1e-9 * primal)
+    assert model.objective_[0] == pytest.approx(-dual, rel=1e-9)
+    exact = mc.SVC(C=C, gamma=gamma, tol=1e-8).fit(CLOUD, CLOUD_SIDES)
+    best = hinge_objectives(exact, CLOUD, sides, C)[1]
+    assert primal - best <= model.dual_gap_[0] * (1 + 1e-6) + 1e-9 * primal
+    assert bool(told) == (model.dual_gap_[0] > abs(model.objective_[0]))
+
+
+@pytest.mark.parametrize(("scale", "C"), [(1.0, 1e5), (1.0, 1e7), (1e4, 100.0)])
+def test_a_linear_kernel_with_large_costs_is_exact(scale: float, C: float) -> None:
+    """Against the hinge machine, whose method is another one."""
+    rng = np.random.default_rng(3)
+    data = rng.normal(size=(200, 5))
+    labels = (data[:, 0] + rng.normal(size=200) > 0).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rounding, for the largest
+        model = mc.SVC("linear", C=C).fit(scale * data, labels)
+        peer = mc.KernelMachineClassifier(mc.Linear(), loss="hinge", alpha=1 / (C * scale**2))
+        peer.fit(data, labels)
+    assert (model.n_iter_ < 200_000).all()
+    expected = peer.decision_function(data)
+    np.testing.assert_allclose(model.decision_function(scale * data), expected, atol=2e-3)
+
+
+def test_a_problem_with_several_solutions_is_told() -> None:
+    data, labels = load_iris(return_X_y=True)
+    data = StandardScaler().fit_transform(data)
+    for model in (mc.SVC("sigmoid", C=10.0), mc.SVR("sigmoid", C=10.0)):
+        with pytest.warns(NumericalWarning, match="may have several solutions.*Repair the matrix"):
+            model.fit(data, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mc.SVC("sigmoid", C=10.0, psd="clip").fit(data, labels)

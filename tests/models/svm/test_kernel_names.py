@@ -18,6 +18,7 @@ from mercer.exceptions import (
 )
 
 
+@pytest.mark.filterwarnings("ignore:.*may have several solutions")
 def test_an_indefinite_name_is_taken_as_scikit_learn_takes_it() -> None:
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     ours = mc.SVC(kernel="sigmoid", gamma=0.3, tol=TOL).fit(scaled, TWO)
@@ -37,6 +38,7 @@ def test_an_indefinite_name_is_taken_as_scikit_learn_takes_it() -> None:
     ],
     ids=str,
 )
+@pytest.mark.filterwarnings("ignore:.*may have several solutions")
 def test_all_numbers_that_scikit_learn_takes(arguments: dict[str, Any]) -> None:
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     for labels in (TWO, NAMES):

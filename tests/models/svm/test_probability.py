@@ -17,9 +17,9 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
-from mercer import memory
 from mercer.models.svm import multiclass
-from mercer.models.svm.probability import Calibration, calibration_error
+from mercer.models.svm.pair_values import PairValues
+from mercer.models.svm.probability import Calibration, Values, calibration_error
 from mercer.models.svm.schemes import Pairs, Rest, Scheme, Single, scheme_of
 from moons import RBF, X, Y
 
@@ -227,6 +227,12 @@ def test_probabilities_of_a_known_rule() -> None:
     assert model.calibration_error_ < 0.06
 
 
+def whole(values: Array) -> Values:
+    """Values of all rows, in two parts."""
+    rows = np.arange(len(values))
+    return lambda: iter([(rows[1::2], values[1::2]), (rows[::2], values[::2])])
+
+
 @pytest.mark.parametrize(("rows", "classes"), [(1, 2), (10, 2), (10, 3), (1000, 5)])
 @pytest.mark.parametrize("weight", [0.5, 1e6])
 def test_scores_without_errors_leave_doubt(rows: int, classes: int, weight: float) -> None:
@@ -234,7 +240,7 @@ def test_scores_without_errors_leave_doubt(rows: int, classes: int, weight: floa
     codes = np.repeat(np.arange(classes), rows)
     scheme = scheme_of(classes, "ovo")
     values = np.sign(np.eye(classes)[codes] @ scheme.directions.T)
-    found = Calibration.best(scheme, values, codes, np.full(len(codes), weight))
+    found = Calibration.best(scheme, whole(values), codes, np.full(len(codes), weight))
     right, wrong = (rows + 1) / (rows + 2), 1 / (rows + 2)
     np.testing.assert_allclose(found.offsets, 0.0, atol=1e-6)
     np.testing.assert_allclose(expit(found.slopes), right, rtol=1e-6)
@@ -246,7 +252,7 @@ def test_scores_without_errors_leave_doubt(rows: int, classes: int, weight: floa
 
 def test_few_rows_of_great_weight_are_few() -> None:
     codes, weights = np.repeat([0, 1], 50), np.tile([1.0] * 5 + [1e-9] * 45, 2)
-    found = Calibration.best(Single(2), 2.0 * codes[:, None] - 1, codes, weights)
+    found = Calibration.best(Single(2), whole(2.0 * codes[:, None] - 1), codes, weights)
     probabilities = np.exp(found.log_probabilities(np.array([[1.0]])))
     np.testing.assert_allclose(probabilities, [[1 / 7, 6 / 7]], rtol=1e-4)
 
@@ -256,7 +262,7 @@ def test_functions_that_say_nothing_leave_the_shares(unit: float) -> None:
     """A constant, and a function that is wrong of rows left out: it is not turned around."""
     codes = np.repeat([0, 1], [300, 100])
     for values in (unit * (1.0 - 2 * codes) + 5 * unit, np.full(400, 5 * unit)):
-        found = Calibration.best(Single(2), values[:, None], codes, np.ones(400))
+        found = Calibration.best(Single(2), whole(values[:, None]), codes, np.ones(400))
         probabilities = np.exp(found.log_probabilities(values[:, None]))
         # The mean of the targets.
         share = (300 / 302 + 100 * 101 / 102) / 400
@@ -413,13 +419,23 @@ def test_an_interrupt_in_the_folds_keeps_the_machine(
         model.predict_proba(X)
 
 
-def test_values_of_many_pairs_that_memory_has_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probabilities_of_many_pairs_take_memory_by_classes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Values of all 780 pairs are held for a few rows at a time, and are those of all rows."""
     data = np.random.default_rng(0).normal(size=(120, 2))
     labels = np.arange(120) % 40
-    monkeypatch.setattr(memory, "available", lambda: 8.0 * 120 * 780)
-    machine = mc.SVC(mc.RBF(), probability=True, random_state=0)
-    with pytest.raises(MemoryError, match=r"780 functions .* at 120 rows.*multi_class=\"ovr\""):
-        machine.fit(data, labels)
-    assert not hasattr(machine, "support_")
-    machine.set_params(multi_class="ovr").fit(data, labels)
-    assert machine.predict_proba(data).shape == (120, 40)
+    machine = mc.SVC(mc.RBF(), probability=True, random_state=0).fit(data, labels)
+    held: list[int] = []
+    values = PairValues._values
+
+    def counted(pairs: PairValues, similarities: Any) -> Any:
+        held.append(len(similarities))
+        return values(pairs, similarities)
+
+    monkeypatch.setattr(PairValues, "_values", counted)
+    monkeypatch.setattr("mercer.models.svm.pair_values._BLOCK", 5 * 40**2)
+    again = mc.SVC(mc.RBF(), probability=True, random_state=0).fit(data, labels)
+    assert max(held) == 5
+    np.testing.assert_allclose(again.predict_proba(data), machine.predict_proba(data), atol=1e-12)
+    assert again.calibration_error_ == pytest.approx(machine.calibration_error_, abs=1e-12)

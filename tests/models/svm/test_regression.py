@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import mercer as mc
 from moons import NUMBERS, RBF, K, X, Z
-
-
-def told(expected: bool, match: str) -> Any:
-    """A warning, or none, which would be an error."""
-    return pytest.warns(ConvergenceWarning, match=match) if expected else nullcontext()
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])
@@ -45,8 +39,7 @@ def test_a_tube_that_was_found_is_one_that_could_be_given() -> None:
 @pytest.mark.parametrize("machine", [mc.SVR, mc.NuSVR])
 @pytest.mark.parametrize("scale", [0.0, 1e-4])
 def test_functions_without_support_vectors_are_constants(machine: Any, scale: float) -> None:
-    with told(machine is mc.NuSVR and scale > 0, match="more than the objective itself"):
-        model = machine().fit(X, 3.0 + scale * NUMBERS)
+    model = machine().fit(X, 3.0 + scale * NUMBERS)
     np.testing.assert_allclose(model.predict(Z), 3.0, atol=0.01)
     assert len(model.contributions(Z[:2])) == 2
     assert len(model.support_) == model.dual_coef_.shape[1] == len(model.support_vectors_)

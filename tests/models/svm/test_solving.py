@@ -22,6 +22,7 @@ from mercer.exceptions import (
 )
 from mercer.models.svm import duals, solving
 from mercer.solvers.box_qp import batch
+from mercer.solvers.box_qp.kernel_matrix import RoundedMatrix
 
 Array = NDArray[np.floating[Any]]
 RNG = np.random.default_rng(11)
@@ -65,14 +66,14 @@ def test_an_interrupted_batch_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch)
     engine, calls = _core.smo_batch, []
 
     def interrupted(*arguments: Any) -> None:
-        # After two exchanges of each problem in the second tile; what follows asks for none.
+        # After two exchanges of each problem in the second part; what follows asks for none.
         calls.append(arguments[-2])
         *first, limit, threads = arguments
         engine(*first, min(limit, 2) if len(calls) == 2 else limit, threads)
         if len(calls) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(solving, "_STRETCH", 8)
+    monkeypatch.setattr(solving, "_WORK", 100)  # parts of a few pairs
     whole = mc.SVC(RBF, C=3.0).fit(X, CODES)
     monkeypatch.setattr(_core, "smo_batch", interrupted)
     model = mc.SVC(RBF, C=3.0, decision_function_shape="ovo")
@@ -213,3 +214,30 @@ def test_pairs_that_share_rows() -> None:
     np.testing.assert_allclose(
         shared.decision_function(data), alone.decision_function(data), atol=1e-3
     )
+
+
+@pytest.mark.parametrize("machine", [mc.SVC(C=10.0), mc.NuSVC(nu=0.1)], ids=["SVC", "NuSVC"])
+@pytest.mark.parametrize("probability", [False, True])
+def test_pairs_of_a_matrix_in_float32(
+    machine: Any, probability: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wide rows: values are stored in float32, and functions are as exact as in float64."""
+    rng = np.random.default_rng(7)
+    y = np.repeat(np.arange(4), 40)
+    data = 0.4 * rng.normal(size=(4, 220))[y] + rng.normal(size=(160, 220))
+    model = clone(machine).set_params(probability=probability, random_state=0)
+    exact = clone(model).fit(data, y)
+    monkeypatch.setattr("mercer.solvers.box_qp.kernel_matrix._SMALL", 100)
+    model.fit(data, y)
+    assert isinstance(model._matrix(model.kernel_.prepare(data))[0], RoundedMatrix)
+    assert model.converged_
+    assert (np.abs(model.objective_ - exact.objective_) <= model.dual_gap_ + exact.dual_gap_).all()
+    gram, codes = model.kernel_(data[model.support_]), y[model.support_]
+    for number, (first, second) in enumerate(combinations(range(4), 2)):
+        b = np.where(codes == first, model.dual_coef_[second - 1], 0.0)
+        b = np.where(codes == second, model.dual_coef_[first], b)
+        less = np.abs(b).sum() if isinstance(model, mc.SVC) else 0.0
+        assert model.objective_[number] == pytest.approx(b @ gram @ b / 2 - less, rel=1e-9)
+    if probability:
+        near = exact.predict_proba(data)
+        np.testing.assert_allclose(model.predict_proba(data), near, atol=2e-2)

@@ -14,7 +14,8 @@ from box_qps import TIGHT, check_conditions, classification, gaussian, points, q
 from mercer import _core
 from mercer.solvers.box_qp.batch import BoxQPBatch
 from mercer.solvers.box_qp.kernel_matrix import StoredMatrix
-from mercer.solvers.box_qp.smo import BoxQP, BoxSolution, solve
+from mercer.solvers.box_qp.problem import BoxQP, BoxSolution
+from mercer.solvers.box_qp.smo import solve
 
 NUMBERS = ("levels", "squared_norm", "objective", "dual_gap", "violation", "n_iter", "converged")
 

@@ -12,7 +12,9 @@ import mercer as mc
 from box_qps import gaussian, points
 from mercer import _core
 from mercer.solvers.box_qp.kernel_matrix import (
+    CachedMatrix,
     LazyMatrix,
+    RoundedMatrix,
     StoredMatrix,
     is_seen_invalid,
     kernel_matrix,
@@ -62,10 +64,34 @@ def test_products_at_some_rows(precise: bool, at: list[int] | None) -> None:
     K, rows, factors = gaussian(x, 0.3), np.array([4, 9, 11]), np.array([1.0, -2.0, 0.5])
     expected = K[:, rows] @ factors
     where = None if at is None else np.array(at, np.int64)
-    for matrix in (StoredMatrix(K), LazyMatrix(mc.RBF.from_gamma(0.3).gram(x))):
+    lazy = LazyMatrix(mc.RBF.from_gamma(0.3).gram(x))
+    for matrix in (StoredMatrix(K), lazy, RoundedMatrix(lazy, K.astype(np.float32))):
         found = matrix.times(rows, factors, precise=precise, at=where)
         wanted = expected if where is None else expected[where]
         assert found == pytest.approx(wanted, abs=1e-14 if precise else 1e-6)
+
+
+def test_values_of_some_rows_at_some_columns() -> None:
+    x, _ = points(35, 30)
+    kernel, rows, at = mc.RBF.from_gamma(0.3), np.array([4, 9, 11]), np.array([7, 2, 2, 9])
+    K, lazy = gaussian(x, 0.3), LazyMatrix(kernel.gram(x))
+    cached = CachedMatrix(kernel, kernel.prepare(x), 8 * 30 * 2.0)  # room for two rows
+    for matrix in (StoredMatrix(K), lazy, RoundedMatrix(lazy, K.astype(np.float32)), cached):
+        assert matrix.cross(rows, at) == pytest.approx(K[np.ix_(rows, at)], abs=1e-14)
+
+
+def test_wide_rows_are_stored_in_float32_if_the_tolerance_is_coarse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mercer.solvers.box_qp.kernel_matrix._SMALL", 100)
+    kernel, x = mc.RBF(5.0), np.random.default_rng(0).normal(size=(150, 250))
+    rows = kernel.prepare(x)
+    coarse, fine = (kernel_matrix(kernel, rows, tol=tol) for tol in (1e-3, 1e-6))
+    assert isinstance(coarse, RoundedMatrix)
+    assert coarse.values.dtype == np.float32
+    assert isinstance(fine, StoredMatrix)
+    assert fine.values.dtype == np.float64
+    assert coarse.values == pytest.approx(fine.values, abs=coarse.rounding)
 
 
 def test_blocks_share_their_memory_and_not_their_values() -> None:

@@ -16,7 +16,6 @@ from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
-from mercer.estimator import checks
 from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, DataWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
@@ -36,7 +35,7 @@ from mercer.models.svm.duals import (
     TwoClassDual,
     solve_one,
 )
-from mercer.models.svm.fit_warnings import warn_of_fit
+from mercer.models.svm.fit_warnings import warn_of_fit, warn_of_invalid_matrix
 from mercer.models.svm.solving import solve_several
 from mercer.sampling import spread
 from mercer.solvers.box_qp.kernel_matrix import (
@@ -134,6 +133,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     n_iter_: Any
     dual_gap_: Any
     objective_: Any
+    #: Parameters that are True or False: "no" would count as True.
+    _flags: tuple[str, ...] = ("shrinking",)
     #: What an infinite C asks for in vain.
     _infeasible = "no function separates the classes"
     #: Coefficients of the points for each function, of shape (n_points, n_functions); sparse if
@@ -178,14 +179,14 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         kernel, method = self.kernel_, self._psd_method
         cache_bytes = None if self.cache_size is None else 2.0**20 * float(self.cache_size)
         if method == "ignore" or kernel.is_psd is True:
-            return kernel_matrix(kernel, points, cache_bytes, reused=reused), None
+            return kernel_matrix(kernel, points, cache_bytes, reused=reused, tol=self.tol), None
         if method == "raise":
             sample = spread(len(points), _CHECKED)
             gram = gram_matrix(self, kernel, points[sample], 1.0, method, _UNCHECKED)
             require_positive(self, kernel, gram, _ADVICE)
             if len(sample) == len(points):
                 return StoredMatrix(gram), None
-            return kernel_matrix(kernel, points, cache_bytes, reused=reused), None
+            return kernel_matrix(kernel, points, cache_bytes, reused=reused, tol=self.tol), None
         repair = validity.repair(gram_matrix(self, kernel, points, 1.0, method, _UNCHECKED), method)
         return StoredMatrix(repair.matrix), repair
 
@@ -207,8 +208,9 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         matrix, repair = self._matrix(data.points)
         # Checked and repaired matrices are convex; of others some rows are looked at.
         is_convex = self._psd_method != "ignore" or self.kernel_.is_psd is True
-        if not is_convex and self.kernel_.is_psd is None:
-            is_convex = not is_seen_invalid(matrix)
+        is_invalid = not is_convex and is_seen_invalid(matrix)
+        if self.kernel_.is_psd is None:
+            is_convex = not is_invalid
         with self._iterations(X, y, None, "round") as report:
 
             def report_solutions(solutions: Callable[[], DualSolutions]) -> bool:
@@ -229,6 +231,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             self.__dict__.update(self._fitted(data, known, repair, is_convex))
         if not self.converged_ or np.any(self.dual_gap_ > np.abs(self.objective_)):
             warn_of_fit(self, solutions, is_exact)
+        elif is_invalid:
+            warn_of_invalid_matrix(self)
         return matrix, solutions
 
     def _fitted(
@@ -240,19 +244,22 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     ) -> dict[str, Any]:
         """The fitted attributes; without convexity, the gap bounds nothing."""
         n = len(data.points)
-        coefficients = solutions.coefficients(n)
-        support = np.flatnonzero(np.diff(coefficients.indptr))
+        coefficients: Any
+        if self._has_pairs:
+            coefficients = solutions.coefficients(n)
+            support = np.flatnonzero(np.diff(coefficients.indptr))
+        else:
+            coefficients = solutions.dense_coefficients(n)
+            support = np.flatnonzero(coefficients.any(axis=1))
         if len(data.codes):  # class by class, as in scikit-learn
             support = support[np.argsort(data.codes_of(support), kind="stable")]
         # A function without support vectors is a constant, which one point carries.
         carriers = support if len(support) else np.arange(1)
-        expansion: Any = coefficients[carriers]
-        own: Any = coefficients[support]
-        if not self._has_pairs:
-            expansion, own = expansion.toarray(), own.toarray()
+        expansion, own = coefficients[carriers], coefficients[support]
         if repair is not None:
             # A repair multiplies rows of kernel values; here it multiplies the coefficients.
-            expansion = repair.transform(coefficients.toarray().T).T.astype(np.float64)
+            dense = solutions.dense_coefficients(n)
+            expansion = repair.transform(dense.T).T.astype(np.float64)
             carriers = np.arange(n)
         if not is_convex:
             solutions = replace(solutions, gap=np.full(len(solutions), np.nan))
@@ -297,7 +304,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         Returns
         -------
         ndarray or sparse matrix of shape (n_functions, n_features)
-            The functions are ``X @ coef_.T + intercept_``. Sparse if the training rows were.
+            The functions are ``X @ coef_.T + intercept_``. Sparse if the training rows were. The
+            values follow from `dual_coef_` and cannot be written to.
         """
         check_is_fitted(self)
         if not isinstance(self.kernel_, Linear):
@@ -307,19 +315,26 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             )
         rows = _all_columns(self, self.points_)
         if issparse(rows):
-            return sparse_rows((rows.T @ csr_array(self._expansion)).T)
-        return np.asarray((rows.T @ self._coefficients).T)
+            coef = sparse_rows((rows.T @ csr_array(self._expansion)).T)
+            coef.data.flags.writeable = False
+        else:
+            coef = np.asarray((rows.T @ self._coefficients).T)
+            coef.flags.writeable = False
+        return coef
 
     # Parameters -----------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        checks.require_flags(self, "shrinking")
         owner = type(self).__name__
-        if not isinstance(self.verbose, bool | np.bool_ | Integral):
-            raise ParameterError(
-                f"{owner}: verbose = {self.verbose!r} is neither True nor False; pass one of them, "
-                "or a whole number."
-            )
+        for name in (*self._flags, "verbose"):
+            value = getattr(self, name)
+            whole = name == "verbose" and isinstance(value, Integral)
+            if not (whole or isinstance(value, bool | np.bool_)):
+                more = ", or a whole number" if name == "verbose" else ""
+                raise ParameterError(
+                    f"{owner}: {name} = {value!r} is neither True nor False; pass one of "
+                    f"them{more}."
+                )
         require_number(self, "tol", low=0.0, example="1e-3")
         if self.cache_size is not None:
             require_number(self, "cache_size", low=0.0, example="200")
@@ -384,7 +399,8 @@ def in_double_precision(X: Any) -> Any:
             single = [name for name, dtype in frame.schema.items() if dtype == nw.Float32]
             return frame.with_columns(nw.col(*single).cast(nw.Float64)).to_native() if single else X
     single_array = getattr(X, "dtype", None) == np.float32 and getattr(X, "ndim", 0) == 2
-    return X.astype(np.float64) if single_array else X
+    # Rows are read one by one: in this order a row is one piece.
+    return X.astype(np.float64, order="C") if single_array else X
 
 
 def _without_negative(owner: str, sample_weight: ArrayLike) -> ArrayLike:

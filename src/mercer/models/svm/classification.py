@@ -36,8 +36,9 @@ class SVC(SupportVectorClassifier):
 
     by way of the dual problem in the a_i between 0 and C_i, two of which are improved at a time
     [1]_. The rows with a_i > 0 are the support vectors. Code that was written for
-    `sklearn.svm.SVC` runs as it is, and predicts the same; with ``probability=True`` the most
-    probable class is predicted, which scikit-learn's may not be.
+    `sklearn.svm.SVC` runs as it is. For two classes and a valid kernel it predicts the same, up to
+    `tol`. Differences are ties of several classes (`break_ties`), the most probable class with
+    ``probability=True``, and kernels that are not valid, such as "sigmoid".
 
     Parameters
     ----------
@@ -59,15 +60,16 @@ class SVC(SupportVectorClassifier):
         For code written for scikit-learn: the solver always works on the rows that matter, and
         checks all of them at the end.
     cache_size : float, optional
-        Megabytes for kernel values that are kept; by default half of the memory that is free. Kept
-        are rows of kernels that Python evaluates and, where there is room for all of them, values
-        of rows with hundreds of columns; others are computed when they are used. The pairs of the
-        rows that the solver works on, a few thousand at most, are on top of it.
+        Megabytes for stored kernel values; by default half of the free memory. Values are stored
+        for kernels that Python evaluates, and for rows with hundreds of columns if all values fit.
+        Others are recomputed. The working set of the solver needs some memory in addition.
     class_weight : dict or "balanced", optional
-        What C is multiplied by for each class.
+        What C is multiplied by for each class: "balanced" for factors that are inversely
+        proportional to the number of rows of each class with a positive weight.
     max_iter : int, default=-1
         The largest number of steps for each function; -1 for 100 times the rows, and at least ten
-        million.
+        million. If steps make slow progress with up to 4,400 rows, an interior-point method ends
+        the fit.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
@@ -101,8 +103,8 @@ class SVC(SupportVectorClassifier):
     support_ : ndarray of shape (n_support,)
         The rows of X that are support vectors, class by class.
     support_vectors_ : array-like of shape (n_support, n_features)
-        These rows, matrices in float64; those of a data frame are one, with its names, unless the
-        kernel is named.
+        The support vectors: a float64 array, or a data frame if X was one and `kernel` is a kernel
+        object.
     n_support_ : ndarray of shape (n_classes,)
         How many of each class.
     dual_coef_ : ndarray of shape (n_classes - 1, n_support)
@@ -115,9 +117,10 @@ class SVC(SupportVectorClassifier):
     n_iter_ : ndarray of shape (n_functions,)
         Steps.
     dual_gap_ : ndarray of shape (n_functions,)
-        The objective is at most this much above its minimum, in its own units, if the kernel matrix
-        is positive semi-definite; NaN for kernels that are known not to be valid, and where the
-        values of 128 rows show that the problem is not convex. What ``psd`` checks or repairs is.
+        The primal objective of the function minus that of the dual problem: the function loses at
+        most this much against the best one, in units of the objective. It is a bound if the kernel
+        matrix is positive semi-definite. NaN if the kernel is known not to be valid, or if the
+        values of 128 rows show that the problem is not convex.
     objective_ : ndarray of shape (n_functions,)
         The value of the dual problem, which is minus the objective, up to the gap. Not over
         landmarks.
@@ -318,10 +321,9 @@ class NuSVC(SupportVectorClassifier):
         For code written for scikit-learn: the solver always works on the rows that matter, and
         checks all of them at the end.
     cache_size : float, optional
-        Megabytes for kernel values that are kept; by default half of the memory that is free. Kept
-        are rows of kernels that Python evaluates and, where there is room for all of them, values
-        of rows with hundreds of columns; others are computed when they are used. The pairs of the
-        rows that the solver works on, a few thousand at most, are on top of it.
+        Megabytes for stored kernel values; by default half of the free memory. Values are stored
+        for kernels that Python evaluates, and for rows with hundreds of columns if all values fit.
+        Others are recomputed. The working set of the solver needs some memory in addition.
     class_weight : dict or "balanced", optional
         What the weights of the rows of each class are multiplied by. LIBSVM, and with it
         scikit-learn's class, takes no notice of it here.

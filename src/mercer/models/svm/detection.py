@@ -172,10 +172,9 @@ class OneClassSVM(SupportVectorDetector):
         For code written for scikit-learn: the solver always works on the rows that matter, and
         checks all of them at the end.
     cache_size : float, optional
-        Megabytes for kernel values that are kept; by default half of the memory that is free. Kept
-        are rows of kernels that Python evaluates and, where there is room for all of them, values
-        of rows with hundreds of columns; others are computed when they are used. The pairs of the
-        rows that the solver works on, a few thousand at most, are on top of it.
+        Megabytes for stored kernel values; by default half of the free memory. Values are stored
+        for kernels that Python evaluates, and for rows with hundreds of columns if all values fit.
+        Others are recomputed. The working set of the solver needs some memory in addition.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
     verbose : bool, default=False
@@ -200,9 +199,10 @@ class OneClassSVM(SupportVectorDetector):
     n_iter_ : int
         Steps.
     dual_gap_ : float
-        The objective is at most this much above its minimum, if the kernel matrix is positive
-        semi-definite; NaN for kernels that are known not to be valid, and where the values of 128
-        rows show that the problem is not convex. What ``psd`` checks or repairs is.
+        The primal objective of the function minus that of the dual problem: the function loses at
+        most this much against the best one, in units of the objective. It is a bound if the kernel
+        matrix is positive semi-definite. NaN if the kernel is known not to be valid, or if the
+        values of 128 rows show that the problem is not convex.
     objective_ : float
         The value of the dual problem.
     converged_ : bool
@@ -263,15 +263,15 @@ class SVDD(SupportVectorDetector):
     coef0 : float, default=0.0
         What "poly" and "sigmoid" add to the inner product.
     tol : float, default=1e-3
-        How far a row may be from its condition of optimality, in units of half a squared distance.
+        How far a row may be from its condition of optimality, in units of the function of
+        `OneClassSVM`: the decision function times nu n.
     shrinking : bool, default=True
         For code written for scikit-learn: the solver always works on the rows that matter, and
         checks all of them at the end.
     cache_size : float, optional
-        Megabytes for kernel values that are kept; by default half of the memory that is free. Kept
-        are rows of kernels that Python evaluates and, where there is room for all of them, values
-        of rows with hundreds of columns; others are computed when they are used. The pairs of the
-        rows that the solver works on, a few thousand at most, are on top of it.
+        Megabytes for stored kernel values; by default half of the free memory. Values are stored
+        for kernels that Python evaluates, and for rows with hundreds of columns if all values fit.
+        Others are recomputed. The working set of the solver needs some memory in addition.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
     verbose : bool, default=False

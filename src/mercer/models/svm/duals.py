@@ -15,15 +15,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from mercer.sampling import blocks
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
-from mercer.solvers.box_qp.smo import BoxQP, BoxSolution, reduced, solve
+from mercer.solvers.box_qp.problem import BoxQP, BoxSolution, reduced
+from mercer.solvers.box_qp.smo import refinements_allowed, solve
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -37,6 +38,10 @@ _WIDTHS = (1e3, 1e6, 1e9, 1e12)
 _MARGIN_UNKNOWN = 1e-5
 # Share of a tolerance in units of the margin that is aimed at, as the margin changes on the way.
 REFINEMENT = 0.5
+# Share of a wide gap that a smaller tolerance aims at, in units of the objective: its inverse.
+_NARROWER = 8.0
+# Largest ratio of a gap and an objective that a smaller tolerance makes up for.
+_FINEST = 1e3
 # What is one number for each function.
 _NUMBERS = (
     *("intercept", "objective", "gap", "n_iter", "converged", "squared_norm"),
@@ -137,6 +142,12 @@ class DualSolutions:
             squared_norm=self.squared_norm * factors**2,
         )
 
+    def dense_coefficients(self, n: int) -> Array:
+        """The b_ij of all n rows, of shape (n, n_functions)."""
+        places = self.rows * len(self) + self.function_of_term
+        sums = np.bincount(places, self.dual, n * len(self)).astype(np.float64, copy=False)
+        return sums.reshape(n, len(self))
+
     def coefficients(self, n: int) -> csr_array:
         """The b_ij of all n rows, of shape (n, n_functions), without zeros."""
         nonzero = self.dual != 0
@@ -166,8 +177,14 @@ class Dual(ABC):
         """The problems as quadratic programs, with an initial point."""
 
     def tolerances(self, solution: BoxSolution, tol: float) -> Array:
-        """The violations that are allowed, now that the scale of the functions is known."""
-        return np.full(len(solution.objective), tol)
+        """The violations that are allowed, now that the scale of the functions is known.
+
+        They are smaller where large costs make the gap wider than the objective.
+        """
+        gaps, sizes = solution.dual_gap, np.abs(solution.objective)
+        is_wide = np.isfinite(gaps) & (gaps > sizes)
+        sizes = np.where(is_wide, np.maximum(sizes, gaps / _FINEST), 1.0)
+        return tol / np.where(is_wide, _NARROWER * gaps / sizes, 1.0)
 
     def functions(
         self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
@@ -383,17 +400,28 @@ class SvddDual(Dual):
     nu: float  # the share
     diagonal: Array  # (n,): the values k(x_i, x_i)
 
+    @property
+    def _total(self) -> float:
+        """The sum of the coefficients of the problem, nu n for equal weights."""
+        return self.nu * float(self.weights.sum() / self.weights.max())
+
     def qp(self) -> BoxQP:
-        """The problem; the initial point fills the first rows up to a sum of 1."""
-        costs = self.weights / (self.nu * self.weights.sum())
-        start = initial_point(costs, 1.0)
-        zeros = np.zeros(len(costs))
-        return BoxQP(self.rows, -self.diagonal / 2, zeros, costs, start, np.array([[0]]))
+        """The problem with the coefficients of `OneClassDual`, whose units the tolerance has."""
+        zeros, weights = np.zeros(len(self.rows)), self.weights / self.weights.max()
+        start, linear = initial_point(weights, self._total), -self._total * self.diagonal / 2
+        return BoxQP(self.rows, linear, zeros, weights, start, np.array([[0]]))
 
     def tolerances(self, solution: BoxSolution, tol: float) -> Array:
         """In units of the squared radius, if that is less than 1."""
-        squared_radius = solution.squared_norm + 2 * solution.levels[:, 0]
+        squared_radius = solution.squared_norm / self._total + 2 * solution.levels[:, 0]
         return tol * np.where(squared_radius > 0, np.minimum(squared_radius, 1.0), 1.0)
+
+    def functions(
+        self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
+    ) -> DualSolutions:
+        """The function whose coefficients sum to 1."""
+        unit = np.array([1 / self._total])
+        return super().functions(qp, solution, products).scaled(unit)
 
 
 # One problem --------------------------------------------------------------------------------------
@@ -447,7 +475,9 @@ def solve_one(
             solution = replace(solution, converged=np.array([False]), dual_gap=np.array([np.inf]))
     (tol,) = dual.tolerances(solution, options.tol)
     if solution.converged and solution.violation > tol:
-        left = None if options.max_iter is None else max(options.max_iter - solution.n_iter[0], 1)
+        left = refinements_allowed(len(qp.rows))
+        if options.max_iter is not None:
+            left = max(options.max_iter - int(solution.n_iter[0]), 1)
         again = solve_within(local, solution.coefficients, REFINEMENT * tol, left)
         solution = replace(
             again,
@@ -464,16 +494,18 @@ def solve_one(
 def products_at(
     matrix: SymmetricMatrix, qp: BoxQP, solution: BoxSolution, eval_rows: Rows
 ) -> Array:
-    """Values at the evaluation rows without intercepts, of one problem after another."""
-    places = qp.problem_of_variable, qp.rows
-    shape = len(qp.groups), matrix.size
-    weights = coo_array((solution.coefficients, places), shape).tocsr()
-    weights.eliminate_zeros()
+    """Values at the evaluation rows without intercepts: all problems share the kernel values."""
+    nonzero = solution.coefficients != 0
+    used, columns = np.unique(qp.rows[nonzero], return_inverse=True)
+    places = qp.problem_of_variable[nonzero], columns
+    shape = len(qp.groups), len(used)
+    weights = coo_array((solution.coefficients[nonzero], places), shape).tocsr()
     products = np.empty((len(qp.groups), len(eval_rows)))
-    for number, ends in enumerate(pairwise(weights.indptr)):
-        own = slice(*ends)
-        rows = weights.indices[own].astype(np.int64)
-        products[number] = matrix.times(rows, weights.data[own], precise=True, at=eval_rows)
+    if len(products) == 1:  # the engine multiplies without storing kernel values
+        products[0] = matrix.times(used, weights.toarray()[0], precise=True, at=eval_rows)
+        return products
+    for part in blocks(len(eval_rows), len(used)):
+        products[:, part] = weights @ matrix.cross(used, eval_rows[part])
     return products
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.exceptions import ShortFitWarning, warn
+from mercer.exceptions import NumericalWarning, ShortFitWarning, warn
 from mercer.models.svm.duals import DualSolutions, Flags
 
 
@@ -79,12 +79,8 @@ def _warn_of_no_margin(model: Any, without: int, n_functions: int) -> None:
     owner = type(model).__name__
     which = "" if n_functions == 1 else f" for {without} of {n_functions} functions"
     if np.isnan(model.dual_gap_).any():
-        warn(
-            f"{owner}: the matrix of {model.kernel_!r} is not positive semi-definite, and the "
-            f"solution{which} has no positive squared norm, so that it has no margin. Decision "
-            "values have no scale, and other programs may return another function; repair the "
-            'matrix with psd="clip", "flip" or "shift", or use a kernel whose is_psd is True.',
-            ShortFitWarning,
+        warn_of_invalid_matrix(
+            model, f"The solution{which} has no positive squared norm, and therefore no margin. "
         )
         return
     warn(
@@ -92,6 +88,17 @@ def _warn_of_no_margin(model: Any, without: int, n_functions: int) -> None:
         "margin is zero, so decision values have no scale. Raise nu, scale the data, or take "
         "another kernel.",
         ShortFitWarning,
+    )
+
+
+def warn_of_invalid_matrix(model: Any, consequence: str = "") -> None:
+    """Warn that the problem may have several solutions."""
+    warn(
+        f"{type(model).__name__}: the matrix of {model.kernel_!r} is not positive semi-definite, "
+        f"so that the problem may have several solutions. {consequence}Other programs may return "
+        'another function. Repair the matrix with psd="clip", "flip" or "shift", or use a kernel '
+        "whose is_psd is True.",
+        ShortFitWarning if consequence else NumericalWarning,
     )
 
 

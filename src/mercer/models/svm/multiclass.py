@@ -16,7 +16,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimator import checks
 from mercer.estimator.base import shown
 from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.estimator.optional_methods import available_unless
@@ -26,7 +25,7 @@ from mercer.models.representer import RepresenterModel
 from mercer.models.svm.base import SupportVectorMachine, Training, require_range
 from mercer.models.svm.duals import Dual, DualSolutions
 from mercer.models.svm.pair_values import PairValues
-from mercer.models.svm.probability import Calibration, calibrated, require_room
+from mercer.models.svm.probability import Calibration, calibrated
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides, scheme_of
 from mercer.parallel import one_thread
 from mercer.sampling import random_numbers
@@ -42,6 +41,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     """Base of machines for classes: one function for each pair of classes, or for each class."""
 
     calibration_error_: float
+    _flags = ("shrinking", "break_ties", "probability")
 
     def __init__(
         self,
@@ -97,8 +97,6 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         if self._has_pairs and not self.kernel_.input_tags()["pairwise"]:
             data = _class_by_class(data)
         dual = self._dual(data)
-        if self.probability:
-            require_room(self, len(data.rows), len(dual))
         matrix, solutions = self._fit_duals(X, y, data, dual)
         if not self.probability:
             return
@@ -114,16 +112,14 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         kernel, points = self._read_points(X)
         labels = checked_labels(type(self).__name__, y, len(points))
         data = self._training(kernel, points, sample_weight, labels)
-        return self._with_classes(data, labels, labels)
+        return self._with_classes(data, labels)
 
-    def _with_classes(
-        self, data: Training, labels: NDArray[Any], counted: NDArray[Any]
-    ) -> Training:
-        """The rows with their classes; "balanced" counts the labels in `counted`."""
+    def _with_classes(self, data: Training, labels: NDArray[Any]) -> Training:
+        """The rows with their classes, given the labels of all rows."""
         owner = type(self).__name__
         self.classes_, codes = np.unique(labels[data.rows], return_inverse=True)
         require_two_classes(owner, self.classes_)
-        self.class_weight_ = _class_weights(owner, self.class_weight, self.classes_, counted)
+        self.class_weight_ = _class_weights(owner, self.class_weight, labels, codes, self.classes_)
         self._scheme = scheme_of(len(self.classes_), self.multi_class)
         self._has_pairs = isinstance(self._scheme, Pairs)
         return replace(data, codes=codes)
@@ -289,7 +285,6 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        checks.require_flags(self, "break_ties", "probability")
         if self.random_state is not None:
             random_numbers(self.random_state, type(self).__name__)
         for name in ("decision_function_shape", "multi_class"):
@@ -314,13 +309,14 @@ def _class_by_class(data: Training) -> Training:
 
 
 def _class_weights(
-    owner: str, class_weight: Any, classes: NDArray[Any], labels: NDArray[Any]
+    owner: str, class_weight: Any, labels: NDArray[Any], codes: Codes, classes: NDArray[Any]
 ) -> Array:
-    """Weights of the classes; "balanced" counts all rows, whatever their weights."""
+    """Weights of the classes; "balanced" counts the rows of positive weight."""
     if class_weight is None:
         return np.ones(len(classes))
-    is_balanced = isinstance(class_weight, str) and class_weight == "balanced"
-    if not (is_balanced or isinstance(class_weight, Mapping)):
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return np.asarray(len(codes) / (len(classes) * np.bincount(codes)))
+    if not isinstance(class_weight, Mapping):
         raise ParameterError(
             f"{owner}: class_weight = {shown(class_weight)} is neither "
             '"balanced" nor a dict; pass for example {0: 1.0, 1: 2.0}.'

@@ -20,7 +20,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,22 +29,22 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.model_selection import StratifiedKFold
 
-from mercer import memory
 from mercer.exceptions import DataError
 from mercer.models.svm.base import Training, solve_duals
-from mercer.models.svm.duals import DualSolutions
+from mercer.models.svm.duals import DualSolutions, stretches
 from mercer.models.svm.fit_warnings import warn_of_folds
+from mercer.models.svm.pair_values import PairValues
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides
-from mercer.parallel import cached_property
-from mercer.sampling import random_numbers
+from mercer.parallel import cached_property, single_blas
+from mercer.sampling import blocks, random_numbers
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
 
 Array = NDArray[np.floating[Any]]
+#: Parts of the rows with the values of all functions there; the last value of a row counts.
+Values = Callable[[], Iterator[tuple[Codes, Array]]]
 
 # Number of parts of the rows that are left out in turn.
 _FOLDS = 5
-# Number of matrices of the values of all functions at all rows that are in memory at a time.
-_COPIES = 3
 # Number of bins of the calibration error.
 _BINS = 10
 # The least slope, for values of mean 0 and variance 1.
@@ -63,17 +63,6 @@ _ROUNDING = 1e-14
 _APART = 4 * float(np.finfo(np.float64).eps)
 
 
-def require_room(model: Any, n_rows: int, n_functions: int) -> None:
-    """Refuse a fit whose probabilities would take too much memory before it begins."""
-    fewer = "pass probability=False, or fewer rows"
-    memory.require(
-        8 * _COPIES * n_rows * n_functions,
-        f"{type(model).__name__} with probability=True, whose {n_functions} functions have "
-        f"values at {n_rows} rows,",
-        f'pass multi_class="ovr"; or {fewer}' if isinstance(model._scheme, Pairs) else fewer,
-    )
-
-
 def calibrated(
     model: Any, matrix: SymmetricMatrix, data: Training, solutions: DualSolutions
 ) -> Calibration:
@@ -82,22 +71,49 @@ def calibrated(
     They start from the solutions for all rows.
     """
     warm_start = solutions.coefficients(matrix.size)
-    values, short = np.empty((len(data.rows), len(solutions))), 0
+    fits: list[tuple[Codes, DualSolutions]] = []
+    has_pairs = isinstance(model._scheme, Pairs)
     for train, held in _folds(type(model).__name__, data.codes, model.random_state):
         fitted = solve_duals(
             matrix,
             model._dual(data.subset(train)),
             model._options,
             warm_start=warm_start,
-            eval_rows=data.rows[held],
+            eval_rows=None if has_pairs else data.rows[held],
         )
-        values[held] = fitted.values
-        short += int((~fitted.converged).sum())
-    warn_of_folds(type(model).__name__, short)
+        fits.append((held, fitted))
+    warn_of_folds(type(model).__name__, sum(int((~fit.converged).sum()) for _, fit in fits))
+
+    def values() -> Iterator[tuple[Codes, Array]]:
+        for held, fitted in fits:
+            if has_pairs:
+                yield from _values_of_pairs(model._scheme, matrix, data, fitted, held)
+            else:
+                yield held, fitted.values
+
     costs = np.nan_to_num(model._costs())  # the largest number in place of an infinite C
     relative = data.weights / data.weights.max() * (costs / costs.max())[data.codes]
     weights = np.maximum(relative, np.finfo(np.float64).tiny)
     return Calibration.best(model._scheme, values, data.codes, weights)
+
+
+def _values_of_pairs(
+    scheme: Pairs, matrix: SymmetricMatrix, data: Training, fitted: DualSolutions, held: Codes
+) -> Iterator[tuple[Codes, Array]]:
+    """Values of the functions of all pairs at some rows, from kernel values that they share."""
+    coefficients = fitted.coefficients(matrix.size)
+    support = np.flatnonzero(np.diff(coefficients.indptr))
+    codes = data.codes_of(support)
+    order = np.argsort(codes, kind="stable")
+    support, codes = support[order], codes[order]
+    counts = np.bincount(codes, minlength=scheme.n_classes)
+    pairs = PairValues(scheme.layout(coefficients[support], codes), counts, fitted.intercept)
+    for part in blocks(len(held), len(support)):
+        begin, rows = 0, held[part]
+        with single_blas():  # products with the points of one class are small
+            for values in pairs.parts(matrix.cross(support, data.rows[rows]).T):
+                yield rows[begin : begin + len(values)], values
+                begin += len(values)
 
 
 def _folds(owner: str, codes: Codes, random_state: Any) -> Iterator[tuple[Codes, Codes]]:
@@ -130,15 +146,32 @@ class Calibration:
     error: float  # the class-wise calibration error at the rows that these were learned from
 
     @classmethod
-    def best(cls, scheme: Scheme, values: Array, codes: Codes, weights: Array) -> Calibration:
+    def best(cls, scheme: Scheme, values: Values, codes: Codes, weights: Array) -> Calibration:
         """The slopes and offsets of least cross-entropy for given values."""
-        slopes, offsets = Sigmoids.standardised(values, scheme.sides(codes), weights).best()
-        logs = scheme.coupled(slopes * values + offsets)
+        sides = scheme.sides(codes)
+        own = _values_on_sides(values, sides, len(codes))
+        slopes, offsets = Sigmoids.standardised(own, sides, weights).best()
+        logs = np.empty((len(codes), scheme.n_classes))
+        for rows, part in values():
+            logs[rows] = scheme.coupled(slopes * part + offsets)
         return cls(scheme, slopes, offsets, calibration_error(logs, codes, weights))
 
     def log_probabilities(self, values: Array) -> NDArray[np.float64]:
         """Logarithms of the probabilities; one is the largest in each row, even when rounded."""
         return with_largest(self.scheme.coupled(self.slopes * values + self.offsets))
+
+
+def _values_on_sides(values: Values, sides: Sides, n: int) -> Array:
+    """The value of each row in each function that learns from it, in the order of the sides."""
+    which = np.repeat(np.arange(len(sides.sizes)), sides.sizes)
+    order = np.argsort(sides.positions, kind="stable")
+    counts = np.bincount(sides.positions, minlength=n)
+    begins = np.cumsum(counts) - counts
+    own = np.empty(len(order))
+    for rows, part in values():
+        terms = order[stretches(begins[rows], counts[rows])]
+        own[terms] = part[np.repeat(np.arange(len(rows)), counts[rows]), which[terms]]
+    return own
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,11 +186,10 @@ class Sigmoids:
     units: Array  # (n_problems,): the standard deviations that they were divided by
 
     @classmethod
-    def standardised(cls, values: Array, sides: Sides, weights: Array) -> Sigmoids:
-        """One problem for each function, of the rows on its two sides."""
+    def standardised(cls, own: Array, sides: Sides, weights: Array) -> Sigmoids:
+        """One problem for each function, of the values of the rows on its two sides."""
         rows, signs, sizes = sides
         which = np.repeat(np.arange(len(sizes)), sizes)
-        own = values[rows, which].astype(np.float64)
         relative = shares(weights[rows], which)
         sums = np.bincount(which, relative)
         centres = np.bincount(which, relative * own) / sums

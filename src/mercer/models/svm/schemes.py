@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dposv as posv
 from scipy.sparse import coo_array, csr_array
 from scipy.special import expit, log_expit, logsumexp
 
 from mercer.models.svm.duals import stretches
-from mercer.parallel import cached_property
+from mercer.parallel import cached_property, single_blas
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -28,7 +29,9 @@ Codes = NDArray[np.intp]
 # Least distance of the probabilities of a pair from 0 and 1, as in LIBSVM.
 _DOUBT = 1e-7
 # Number of entries of the linear systems that are solved at a time.
-_VALUES = 2**18
+_VALUES = 2**20
+# Number of classes from which the systems are solved one by one, as positive definite ones.
+_MANY = 40
 
 
 class Sides(NamedTuple):
@@ -150,23 +153,32 @@ class Pairs(Scheme):
         """
         probabilities = np.empty((len(odds), self.n_classes))
         step = max(1, _VALUES // self.n_classes**2)
-        for start in range(0, len(odds), step):
-            rows = slice(start, start + step)
-            probabilities[rows] = self._solved(odds[rows])
+        with single_blas():
+            for start in range(0, len(odds), step):
+                rows = slice(start, start + step)
+                probabilities[rows] = self._solved(odds[rows])
         # Rounding may make a small probability zero or negative.
         logs = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
         return np.asarray(logs - logsumexp(logs, axis=1, keepdims=True))
 
     def _solved(self, odds: Array) -> Array:
-        first, second = self.pairs.T
-        ratios = np.zeros((len(odds), self.n_classes, self.n_classes))
-        ratios[:, first, second] = np.clip(expit(odds), _DOUBT, 1 - _DOUBT)
-        ratios[:, second, first] = 1 - ratios[:, first, second]
-        systems = 1 - ratios * ratios.transpose(0, 2, 1)
-        every = np.arange(self.n_classes)
-        systems[:, every, every] += (ratios**2).sum(axis=1)
-        ones = np.ones((len(odds), self.n_classes, 1))
-        return np.asarray(np.linalg.solve(systems, ones)[:, :, 0])
+        n, likely = self.n_classes, np.clip(expit(odds), _DOUBT, 1 - _DOUBT)
+        unlikely, ends = 1 - likely, np.cumsum(np.arange(n - 1, -1, -1))
+        products, squares = 1 - likely * unlikely, likely * likely
+        systems, diagonal = np.empty((len(odds), n, n)), np.zeros((len(odds), n))
+        diagonal[:, :-1] = np.add.reduceat(unlikely * unlikely, np.append(0, ends[:-2]), axis=1)
+        for code, end in enumerate(ends[:-1].tolist()):  # the pairs of a class with later ones
+            own = slice(end - (n - 1 - code), end)
+            systems[:, code, code + 1 :] = products[:, own]
+            if n < _MANY:
+                systems[:, code + 1 :, code] = products[:, own]
+            diagonal[:, code + 1 :] += squares[:, own]
+        every = np.arange(n)
+        systems[:, every, every] = 1 + diagonal
+        if n < _MANY:
+            return np.asarray(np.linalg.solve(systems, np.ones((len(odds), n, 1)))[:, :, 0])
+        # Row by row, LAPACK reads the triangle above the diagonal as the one below it.
+        return np.stack([posv(s.T, np.ones(n), lower=1, overwrite_a=1)[1] for s in systems])
 
     def layout(self, coefficients: Any, codes: Codes) -> Array:
         """For each support vector its coefficients against the other classes in turn."""

@@ -501,5 +501,5 @@ def _fold(
     rows = train[weights[train] > 0]
     local = copy(model)
     part = replace(data, rows=rows, weights=weights[rows])
-    part = local._with_classes(part, labels, labels[train])
+    part = local._with_classes(part, labels)
     return Fold(local, part, held, labels[held], None if scored is None else scored[held])

@@ -30,12 +30,14 @@ from mercer.solvers.box_qp.kernel_matrix import Positions, StoredMatrix, Symmetr
 
 # Seconds from one report to the next.
 _SECONDS = 0.05
-# Number of rows up to which problems are solved many at a time.
-_FEW = 512
+# Number of rows up to which problems are solved many at a time, with a matrix in memory.
+_FEW = 2048
+# Number of rows up to which problems are, if the values of their rows are computed for them.
+_FEW_COMPUTED = 512
 # Number of rows of a stretch of the matrix; problems of the same two stretches share a part of it.
 _STRETCH = 512
 # Sum of squared numbers of rows of the problems that are solved between two reports.
-_WORK = 2**24
+_WORK = 2**26
 
 
 def solve_several(
@@ -103,7 +105,9 @@ class _Jobs:
 
     def run(self, report: Report | None) -> None:
         """Solve all: small ones many at a time, others as many as there are threads."""
-        self._follow(self._batches(np.flatnonzero(self.dual.sizes <= _FEW)), report)
+        is_stored = isinstance(self.matrix, StoredMatrix)
+        few = _FEW if is_stored else min(_FEW, _FEW_COMPUTED)
+        self._follow(self._batches(np.flatnonzero(self.dual.sizes <= few)), report)
         if not self._stop.is_set():
             self._run_others(report)
 
@@ -180,7 +184,8 @@ class _Jobs:
         """Solve small problems with finite costs, tile by tile of the matrix."""
         if not np.isfinite(self.dual.costs).all():
             return
-        for tile in _tiles(self.dual, small):
+        is_stored = isinstance(self.matrix, StoredMatrix)
+        for tile in [small] if is_stored else _tiles(self.dual, small):
             dual = self.dual.subset(tile)
             in_tile = np.zeros(self.matrix.size, bool)
             in_tile[dual.rows] = True

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from mercer import _core
 from mercer.parallel import thread_count
 from mercer.solvers.box_qp.kernel_matrix import StoredMatrix
-from mercer.solvers.box_qp.smo import (
+from mercer.solvers.box_qp.problem import (
     Array,
     BoxQP,
     BoxSolution,
     Flags,
     Positions,
     evaluated,
-    exchanges_allowed,
+    extremes,
+    reduced,
 )
+from mercer.solvers.box_qp.smo import WARY, exchanges_allowed, exchanges_before_handover
 
 
 class BoxQPBatch:
@@ -35,22 +39,57 @@ class BoxQPBatch:
         self._coefficients, self._products = np.empty(len(start)), np.empty(len(start))
         self._steps = np.zeros(len(qp.groups), np.int64)
         self._tolerances = np.zeros(len(qp.groups))
-        self._limit = 0
+        self._allowed = 0
 
     @property
     def is_exhausted(self) -> Flags:
         """Which problems have used up the allowed exchanges."""
-        return np.asarray(self._steps >= self._limit)
+        return np.asarray(self._steps >= self._allowed)
 
     def solve(self, *, tol: float | Array, max_iter: int | None = None) -> None:
-        """Exchange until no violation is above the tolerance, or the exchanges are used up."""
+        """Exchange until no violation is above the tolerance, or progress is slow.
+
+        A problem with slow progress is left to `smo.solve`.
+        """
         self._tolerances[:] = tol
-        self._limit = exchanges_allowed(max_iter, int(self._qp.sizes.max()))
+        count = int(self._qp.sizes.max())
+        self._allowed = exchanges_allowed(max_iter, count)
         try:
-            self._exchange(self._limit)
+            self._exchange(min(self._allowed, exchanges_before_handover(count)))
+            if self._matrix.rounding:
+                self._certify()
         except KeyboardInterrupt:
             self._exchange(0)  # computes coefficients and products without any exchange
             raise
+
+    def _certify(self) -> None:
+        """Recompute products in float64, at the rows on which gaps and violations depend."""
+        qp, problems = self._qp, self._qp.groups[:, 0]
+        support = self._coefficients != 0
+        before = self._products.copy()
+        self._recompute(support)
+        error = reduced(np.maximum, np.abs(self._products - before), problems)
+        total = reduced(np.add, np.abs(self._coefficients), problems)
+        margin = np.repeat(self._matrix.rounding * total + WARY * error, qp.sizes)
+        ascents = -(self._products + qp.linear)
+        rises, falls = self._up > 0, self._down > 0
+        sizes = np.diff(np.append(qp.groups.ravel(), len(ascents)))
+        high, low = extremes(qp, ascents, rises & support, falls & support)
+        near = rises & (ascents >= np.repeat(low, sizes) - margin)
+        near |= falls & (ascents <= np.repeat(high, sizes) + margin)
+        self._recompute(near & ~support)
+
+    def _recompute(self, chosen: Flags) -> None:
+        """Recompute the products of some variables in float64."""
+        for begin, end in pairwise(np.append(self._qp.groups[:, 0], len(chosen)).tolist()):
+            own, at = slice(begin, end), begin + np.flatnonzero(chosen[begin:end])
+            support = begin + np.flatnonzero(self._coefficients[own])
+            self._products[at] = self._matrix.times(
+                self._rows[support],
+                self._coefficients[support],
+                precise=True,
+                at=self._rows[at],
+            )
 
     def _exchange(self, limit: int) -> None:
         sizes, groups = self._qp.sizes, self._qp.groups

@@ -38,6 +38,8 @@ _LINE = 64
 _SMALLEST, _LARGEST = 1e-15, 1e15
 # Largest float32 error of a curvature K_ii + K_jj - 2 K_ij, relative to the mean curvature.
 _FAITHFUL = 0.01
+# Smallest tolerance for which exact values are needed at few pairs.
+_COARSE = 1e-4
 # Number of rows of a stored matrix that are compared in float32 and float64.
 _SAMPLE_STORED = 64
 # Number of rows of a matrix computed on demand that are compared in float32 and float64.
@@ -76,6 +78,9 @@ class SymmetricMatrix(Protocol):
         at: Positions | None = None,
     ) -> NDArray[np.float64]:
         """The sum of some rows, each times its factor, at some columns or all of them."""
+
+    def cross(self, rows: Positions, at: Positions) -> Array:
+        """The values of some rows at some columns."""
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
         """A matrix for problems of these rows alone, and the position of each row."""
@@ -132,6 +137,10 @@ class StoredMatrix:
         total = np.zeros(self.size)
         _core.row_sum(self.values, rows, factors, total, thread_count())
         return total if at is None else total[at]
+
+    def cross(self, rows: Positions, at: Positions) -> Array:
+        """The values of some rows at some columns."""
+        return self.values[np.ix_(rows, at)]
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
         """The matrix itself."""
@@ -214,6 +223,11 @@ class LazyMatrix:
         parts = self._exact if precise else self._rounded
         return parts.product(rows, factors, at).astype(np.float64, copy=False)
 
+    def cross(self, rows: Positions, at: Positions) -> Array:
+        """The values of some rows at some columns."""
+        points = self._gram.pairs.cols
+        return self._gram.kernel.gram(points[rows], points[at]).toarray()
+
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
         """A matrix of these rows alone, if they are a small share of all rows."""
         distinct, positions = np.unique(rows, return_inverse=True)
@@ -222,6 +236,38 @@ class LazyMatrix:
         gram = self._gram.kernel.gram(self._gram.pairs.cols[distinct])
         small = len(distinct) <= _SMALL
         return StoredMatrix(gram.toarray()) if small else LazyMatrix(gram), positions
+
+
+class RoundedMatrix(StoredMatrix):
+    """The matrix of a compiled kernel in memory, in float32; exact values are computed."""
+
+    def __init__(self, exact: LazyMatrix, values: Array) -> None:
+        super().__init__(values)
+        self._exact, self.has_single = exact, True
+        self.largest, self.rounding = exact.largest, exact.rounding
+
+    def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
+        """The matrix itself, or exact values of the pairs of some rows."""
+        if precise:
+            return self._exact.block(rows, precise=True)
+        return super().block(rows, precise=False)
+
+    def times(
+        self,
+        rows: Positions,
+        factors: NDArray[np.float64],
+        *,
+        precise: bool,
+        at: Positions | None = None,
+    ) -> NDArray[np.float64]:
+        """The sum of some rows, each times its factor."""
+        if precise:
+            return self._exact.times(rows, factors, precise=True, at=at)
+        return super().times(rows, factors, precise=False, at=at)
+
+    def cross(self, rows: Positions, at: Positions) -> Array:
+        """The exact values of some rows at some columns."""
+        return self._exact.cross(rows, at)
 
 
 class CachedMatrix:
@@ -263,6 +309,11 @@ class CachedMatrix:
             total += factors[part] @ self._rows(rows[part])
         return total if at is None else total[at]
 
+    def cross(self, rows: Positions, at: Positions) -> Array:
+        """The values of some rows at some columns."""
+        parts = [rows[start : start + self._most] for start in range(0, len(rows), self._most)]
+        return np.concatenate([self._rows(part)[:, at] for part in parts])
+
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
         """The matrix itself, so that all problems share the cached rows."""
         return self, rows
@@ -302,13 +353,20 @@ def _is_wide(kernel: Kernel, points: Points) -> bool:
 
 
 def kernel_matrix(
-    kernel: Kernel, points: Points, cache_bytes: float | None = None, *, reused: bool = False
+    kernel: Kernel,
+    points: Points,
+    cache_bytes: float | None = None,
+    *,
+    reused: bool = False,
+    tol: float = 0.0,
 ) -> SymmetricMatrix:
     """The matrix of a kernel, in the form that is fastest.
 
     The values of a compiled kernel are computed on demand. They are stored if the matrix is small,
-    or if it fits in memory and its values are expensive (wide rows) or used for many problems. A
-    kernel that Python evaluates is stored if it fits in memory, otherwise some rows are cached.
+    or if it fits in memory and its values are expensive (wide rows) or used for many problems.
+    Large values are stored in float32 if that is enough for a tolerance of `tol` with few exact
+    values. A kernel that Python evaluates is stored if it fits in memory, otherwise some rows are
+    cached.
     """
     given = _given_matrix(kernel, points)
     if given is not None:
@@ -319,6 +377,10 @@ def kernel_matrix(
         if not (in_python or reused or _is_wide(kernel, points)):
             return LazyMatrix(gram)
         room = memory.available() / 2 if cache_bytes is None else cache_bytes
+        if tol >= _COARSE and not (in_python or reused) and n * n * 4 <= room:
+            lazy = LazyMatrix(gram)
+            if lazy.has_single:
+                return RoundedMatrix(lazy, gram.narrowed().toarray())
         if n * n * gram.dtype.itemsize > room:
             return CachedMatrix(kernel, points, room) if in_python else LazyMatrix(gram)
     values = engine.gram(kernel.expression, pairs_of(kernel, points))

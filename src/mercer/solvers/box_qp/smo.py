@@ -23,18 +23,24 @@ gradient shows violations, the rounds continue in float64.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
+from mercer.solvers.box_qp import interior_point
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
+from mercer.solvers.box_qp.problem import (
+    EPS,
+    Array,
+    BoxQP,
+    BoxSolution,
+    Flags,
+    Positions,
+    evaluated,
+)
 
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Positions = NDArray[np.int64]
 #: Called after a round with a function that returns the solution so far; True stops.
 Report = Callable[[Callable[[], "BoxSolution"]], bool]
 
@@ -54,12 +60,14 @@ _SHARE = 0.1
 _CLOSE = 0.5
 # Largest number of rounds.
 _ROUNDS = 10_000
+# Smallest number of exchanges before the interior-point method takes over.
+_LEAST_BEFORE = 50_000
+# Number of exchanges per variable for a refinement without the interior-point method.
+_PER_VARIABLE = 100
 # Number of float32 exchanges per variable.
 _STEPS = 50
 # Smallest limit of float32 exchanges.
 _LEAST_STEPS = 20_000
-# Rounding error of a sum, relative to the sum of its absolute terms.
-_EPS = 16 * float(np.finfo(np.float64).eps)
 # Largest drift of the updated product before it is recomputed, relative to the tolerance.
 _TOO_FAR = 0.1
 # Largest number of times that the product is recomputed.
@@ -69,76 +77,11 @@ _NEARLY = 0.9
 # Violation that rounding to float32 may cause, relative to the largest gradient entry.
 _NOISE = 1e-6
 # Safety factor for the largest observed rounding error.
-_WARY = 16.0
+WARY = 16.0
 # Relative decrease of the objective that counts as progress; by precision (is it float64?).
 _VISIBLE = {False: 1e-8, True: 1e-14}
 # Rounds without progress before giving up; by precision (is it float64?).
 _PATIENCE = {False: 10, True: 100}
-# The gap is also computed for the function scaled up by these shares of the worst violation: a half
-# where rows violate the margin on both sides, slightly more than all where they do on one side.
-_SHARES_OF_WORST = (0.5, 1.01)
-
-
-# Problems and solutions --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class BoxQP:
-    """Minimise b'Kb / 2 + c'b within a box, with fixed sums: one problem, or several side by side.
-
-    The variables of several problems follow each other, and do not interact.
-    """
-
-    rows: Positions  # (m,): the row of the kernel matrix that each variable belongs to
-    linear: Array  # (m,): the linear term c
-    lower: Array  # (m,): the lower bounds
-    upper: Array  # (m,): the upper bounds
-    start: Array  # (m,): a feasible point, whose sums are kept
-    # (n_problems, n_sums): the first variable of every sum, which ends where the next one begins
-    groups: Positions
-
-    @property
-    def sizes(self) -> Positions:
-        """The number of variables of each problem."""
-        return np.diff(np.append(self.groups[:, 0], len(self.rows)))
-
-    @property
-    def problem_of_variable(self) -> Positions:
-        """The number of the problem that each variable belongs to."""
-        return np.repeat(np.arange(len(self.groups)), self.sizes)
-
-    def within(self, bound: float) -> BoxQP:
-        """The problem with all bounds cut to at most `bound` in absolute value."""
-        lower, upper = np.maximum(self.lower, -bound), np.minimum(self.upper, bound)
-        return replace(self, lower=lower, upper=upper)
-
-    def feasible(self, point: Array) -> Array:
-        """A feasible point near the given one."""
-        starts = self.groups.ravel()
-        sizes = np.diff(np.append(starts, len(point)))
-        clipped = np.clip(point, self.lower, self.upper)
-        missing = reduced(np.add, self.start, starts) - reduced(np.add, clipped, starts)
-        room = np.where(np.repeat(missing > 0, sizes), self.upper, self.lower) - clipped
-        total = reduced(np.add, room, starts)
-        share = np.divide(missing, total, out=np.zeros(len(missing)), where=total != 0)
-        return np.asarray(clipped + room * np.repeat(np.minimum(share, 1.0), sizes))
-
-
-@dataclass(frozen=True, eq=False)
-class BoxSolution:
-    """A feasible point of each problem, and how good it is."""
-
-    coefficients: Array  # (m,): the variables b
-    # The kernel matrix times the coefficients: at all rows for a problem that was solved alone (in
-    # float32 where no more is needed), and at the variables for problems side by side.
-    product: Array
-    levels: Array  # (n_problems, n_sums): the Lagrange multipliers of the sums
-    squared_norm: Array  # (n_problems,): b'Kb
-    objective: Array  # (n_problems,): the value of the problem
-    dual_gap: Array  # (n_problems,): an upper bound of the distance to the minimum, if K >= 0
-    violation: Array  # (n_problems,): the largest slope of an exchange between two variables
-    n_iter: Positions  # (n_problems,): the numbers of exchanges
-    converged: Flags  # (n_problems,): whether the violation is at most the tolerance
 
 
 # The method --------------------------------------------------------------------------------------
@@ -155,23 +98,32 @@ def solve(
     poll: Callable[[], None] | None = None,
 ) -> BoxSolution:
     """Minimise one problem with a finite box until no violation is above the tolerance."""
-    descent = _Descent(qp, matrix, tol, max_iter, warm_start, poll)
-    precise = not matrix.has_single
-    descent.run(precise=precise, report=report)
-    if not precise and not descent.is_certified():
-        descent.run(precise=True, report=report)
-    for _ in range(_REFRESHES):
-        if not descent.refresh():
-            break
-        descent.run(precise=True, report=report)
-    else:
-        descent.refresh()  # so that the certificates belong to the solution
+    limit = exchanges_allowed(max_iter, len(qp.rows))
+    some = min(limit, exchanges_before_handover(len(qp.rows)))
+    descent = _Descent(qp, matrix, tol, some, warm_start, poll)
+    descent.run_all(report, precise=not matrix.has_single)
+    if some < limit and descent.is_stuck:
+        values, positions = matrix.block(qp.rows, precise=True)
+        point = interior_point.minimum(qp, values, positions, poll)
+        descent.allow(some if point is not None and descent.move_to(point) else limit - some)
+        descent.run_all(report, precise=True)
     return descent.solution()
 
 
 def exchanges_allowed(max_iter: int | None, count: int) -> int:
     """The largest number of exchanges for a number of variables."""
     return max(10_000_000, 100 * count) if max_iter is None else max_iter
+
+
+def exchanges_before_handover(count: int) -> int:
+    """The number of exchanges that cost about as much as the interior-point method."""
+    return max(_LEAST_BEFORE, count * count // 2)
+
+
+def refinements_allowed(count: int) -> int:
+    """The largest number of exchanges for a smaller tolerance than was asked for."""
+    before, most = exchanges_before_handover(count), exchanges_allowed(None, count)
+    return 2 * before if before < most else _PER_VARIABLE * count
 
 
 class _Descent:
@@ -182,33 +134,57 @@ class _Descent:
         qp: BoxQP,
         matrix: SymmetricMatrix,
         tol: float,
-        max_iter: int | None,
+        limit: int,
         warm_start: Array | None,
         poll: Callable[[], None] | None,
     ) -> None:
         self._qp, self._matrix, self._tol, self._poll = qp, matrix, tol, poll
         edges = [*qp.groups[0].tolist(), len(qp.rows)]
         self._sums = [slice(*ends) for ends in pairwise(edges)]
-        self._left = self._limit = exchanges_allowed(max_iter, len(qp.rows))
+        self._left = self._limit = limit
         self._rounds = 0
         start = qp.start if warm_start is None else qp.feasible(warm_start)
-        self._up, self._down = qp.upper - start, start - qp.lower
+        self._place(start, precise=not matrix.has_single)
+        self._working: Positions = np.empty(0, np.int64)
+        self._stopped = False
+
+    def _place(self, point: Array, *, precise: bool) -> None:
+        """Begin at a feasible point."""
+        qp = self._qp
+        self._up, self._down = qp.upper - point, point - qp.lower
         self._coefficients = _between(qp.lower, qp.upper, self._up, self._down)
         # Added to ascents, these barriers leave out variables that cannot rise or fall.
         self._ceiling, self._floor = _barriers(self._up, self._down)
-        self._working: Positions = np.empty(0, np.int64)
         # Rows at which the product is still in float32 after the certificate was computed.
         self._rounded: Positions = np.empty(0, np.int64)
-        self._violation, self._drift, self._stopped = np.inf, 0.0, False
-        self._product: Array = np.zeros(matrix.size)
+        self._violation, self._drift = np.inf, 0.0
+        self._product: Array = np.zeros(self._matrix.size)
         if self._coefficients.any():
-            self._product = self._times(precise=not matrix.has_single)
+            self._product = self._product_of(precise=precise)
 
-    def _times(self, *, precise: bool, at: Positions | None = None) -> Array:
+    # A slow descent -------------------------------------------------------------------------------
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the rounds have ended, but not by a callback, and the violation is too large."""
+        return not (self._stopped or self._violation <= self._tol or self.solution().converged[0])
+
+    def allow(self, more: int) -> None:
+        """Allow more exchanges."""
+        self._limit, self._left = self._limit + more, max(self._left, 0) + more
+
+    def move_to(self, point: Array) -> bool:
+        """Go on from another point, if its objective is lower; return whether it is."""
+        before = self.solution().objective[0]
+        product = _times(self._matrix, self._qp.rows, point, precise=True)[self._qp.rows]
+        is_lower = bool((point * (product / 2 + self._qp.linear)).sum() < before)
+        if is_lower:
+            self._place(point, precise=True)
+        return is_lower
+
+    def _product_of(self, *, precise: bool, at: Positions | None = None) -> Array:
         """The matrix times the coefficients, recomputed."""
-        by_row = _sums_by_row(self._qp.rows, self._coefficients, self._matrix.size)
-        rows = np.flatnonzero(by_row)
-        return self._matrix.times(rows, by_row[rows], precise=precise, at=at)
+        return _times(self._matrix, self._qp.rows, self._coefficients, precise=precise, at=at)
 
     # Precision ------------------------------------------------------------------------------------
 
@@ -223,14 +199,14 @@ class _Descent:
         exact[self._qp.rows[self._coefficients != 0]] = True
         support = np.flatnonzero(exact)
         before = self._product[support]
-        self._product[support] = self._times(precise=True, at=support)
+        self._product[support] = self._product_of(precise=True, at=support)
         error = float(np.abs(self._product[support] - before).max(initial=0.0))
         total = float(np.abs(self._coefficients).sum())
-        margin = self._matrix.rounding * total + _WARY * error
+        margin = self._matrix.rounding * total + WARY * error
         doubtful = np.zeros(len(exact), bool)
         doubtful[self._qp.rows[self._movable(margin, exact[self._qp.rows])]] = True
         near = np.flatnonzero(doubtful & ~exact)
-        self._product[near] = self._times(precise=True, at=near)
+        self._product[near] = self._product_of(precise=True, at=near)
         exact[near] = True
         self._rounded = np.flatnonzero(~exact)
         return False
@@ -239,7 +215,7 @@ class _Descent:
         """Recompute the product if its updates have drifted; return whether they had."""
         if self._drift <= _TOO_FAR * self._tol:
             return False
-        self._product, self._drift = self._times(precise=True), 0.0
+        self._product, self._drift = self._product_of(precise=True), 0.0
         self._rounded = self._rounded[:0]
         return True
 
@@ -255,6 +231,17 @@ class _Descent:
         return movable
 
     # Rounds ---------------------------------------------------------------------------------------
+
+    def run_all(self, report: Report | None, *, precise: bool) -> None:
+        """Run rounds in float32, unless they are to be precise, and then in float64."""
+        self.run(precise=precise, report=report)
+        if not precise and not self.is_certified():
+            self.run(precise=True, report=report)
+        for _ in range(_REFRESHES):
+            if not self.refresh():
+                return
+            self.run(precise=True, report=report)
+        self.refresh()  # so that the certificates belong to the solution
 
     def run(self, *, precise: bool, report: Report | None) -> None:
         """Run rounds until the violation is small or the objective stops decreasing."""
@@ -273,7 +260,7 @@ class _Descent:
                 return
             if len(self._rounded):
                 at, self._rounded = self._rounded, self._rounded[:0]
-                self._product[at] = self._times(precise=True, at=at)
+                self._product[at] = self._product_of(precise=True, at=at)
                 continue
             # Sum without BLAS, whose threads would spin for a while afterwards.
             objective = float((self._coefficients * (self._qp.linear - ascents)).sum()) / 2
@@ -312,7 +299,7 @@ class _Descent:
             tolerance = _NEARLY * self._tol
         else:
             tolerance = max(_CLOSE * self._tol, _SHARE * self._violation)
-        tolerance = max(tolerance, _EPS * largest)  # float64 resolves no less
+        tolerance = max(tolerance, EPS * largest)  # float64 resolves no less
         steps = 0
         try:
             steps, _ = _core.smo(
@@ -338,7 +325,7 @@ class _Descent:
             # Rounding errors do not cancel with the terms, so the largest term bounds them.
             diagonal = np.abs(values[positions, positions]).max(initial=0.0)
             terms = max(diagonal * np.abs(changes).sum(), np.abs(increment).max(initial=0.0))
-            self._drift += _EPS * float(terms)
+            self._drift += EPS * float(terms)
             self._up[working], self._down[working] = up, down
             self._ceiling[working], self._floor[working] = _barriers(up, down)
 
@@ -382,6 +369,20 @@ class _Descent:
         )
 
 
+def _times(
+    matrix: SymmetricMatrix,
+    rows: Positions,
+    values: Array,
+    *,
+    precise: bool,
+    at: Positions | None = None,
+) -> Array:
+    """The matrix times the values of variables, at some rows or all of them."""
+    by_row = _sums_by_row(rows, values, matrix.size)
+    nonzero = np.flatnonzero(by_row)
+    return matrix.times(nonzero, by_row[nonzero], precise=precise, at=at)
+
+
 def _sums_by_row(rows: Positions, values: Array, size: int) -> Array:
     """Sum the values of the variables of each row of the matrix."""
     return np.bincount(rows, values, size).astype(np.float64, copy=False)
@@ -416,107 +417,3 @@ def _at_most(limit: int, rank: NDArray[np.int8], chosen: Positions) -> Positions
         return chosen
     order = np.argsort(-rank[chosen], kind="stable")
     return np.sort(chosen[order[:limit]])
-
-
-# Certificates -------------------------------------------------------------------------------------
-
-
-def evaluated(
-    qp: BoxQP,
-    coefficients: Array,
-    product: Array,
-    at_variables: Array,
-    room: tuple[Array, Array],
-    n_iter: Positions,
-    tol: float | Array,
-) -> BoxSolution:
-    """Objective, violation, multipliers and gap of a feasible point.
-
-    `at_variables` is the product at the row of each variable, and `room` says how far variables may
-    rise and fall.
-    """
-    up, down = room
-    problems = qp.groups[:, 0]
-    ascents = -(at_variables + qp.linear)
-    high, low = _extremes(qp, ascents, up > 0, down > 0)
-    violation = np.maximum((high - low).reshape(qp.groups.shape).max(axis=1), 0.0)
-    squared_norm = reduced(np.add, coefficients * at_variables, problems)
-    # The box of one sum may fix the other up to rounding: a variable that is that near to its
-    # bound counts as if it were at it, so that it does not fix the multiplier.
-    least = _EPS * reduced(np.add, np.abs(coefficients), problems)
-    least = least if len(least) == 1 else np.repeat(least, qp.sizes)
-    rises, falls = up > least, down > least
-    levels = _levels(qp, ascents, rises, falls)
-    slopes = ascents - np.repeat(
-        levels.ravel(), np.diff(np.append(qp.groups.ravel(), len(ascents)))
-    )
-    worst = np.maximum(np.where(rises, slopes, 0.0), np.where(falls, -slopes, 0.0))
-    return BoxSolution(
-        coefficients,
-        product,
-        levels,
-        squared_norm,
-        reduced(np.add, coefficients * (at_variables / 2 + qp.linear), problems),
-        _gaps(qp, slopes, room, reduced(np.maximum, worst, problems), squared_norm),
-        violation,
-        n_iter,
-        violation <= tol,
-    )
-
-
-def reduced(operation: np.ufunc, values: Array, starts: Positions) -> Array:
-    """Sums or extremes of the stretches of values that begin at `starts`."""
-    if len(starts) <= 2:
-        return np.array([operation.reduce(part) for part in np.split(values, starts[1:])])
-    return np.asarray(operation.reduceat(values, starts))
-
-
-def _extremes(qp: BoxQP, ascents: Array, rises: Flags, falls: Flags) -> tuple[Array, Array]:
-    """For every sum the largest ascent of variables that may rise, the least of those to fall."""
-    starts = qp.groups.ravel()
-    high = reduced(np.maximum, np.where(rises, ascents, -np.inf), starts)
-    return high, reduced(np.minimum, np.where(falls, ascents, np.inf), starts)
-
-
-def _levels(qp: BoxQP, ascents: Array, rises: Flags, falls: Flags) -> Array:
-    """Multipliers: the mean ascent of free variables, else the middle of the feasible interval."""
-    starts, free = qp.groups.ravel(), rises & falls
-    count = reduced(np.add, free.astype(np.float64), starts)
-    total = reduced(np.add, np.where(free, ascents, 0.0), starts)
-    ends = np.stack(_extremes(qp, ascents, rises, falls))
-    known = np.isfinite(ends)
-    # An interval with one end has no middle, and that end serves; without ends, any level does.
-    middle = np.where(known, ends, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    levels = np.where(count > 0, total / np.maximum(count, 1.0), middle)
-    return levels.reshape(qp.groups.shape)
-
-
-def _gaps(
-    qp: BoxQP, slopes: Array, room: tuple[Array, Array], worst: Array, squared_norm: Array
-) -> Array:
-    """Duality gaps: the smallest of those certified by f and by slightly larger multiples of f.
-
-    The minimum is at least the value of the objective's tangent at t b, so that the function t f
-    has the gap (1 - t)^2 b'Kb / 2, plus what each variable could gain at the slopes of t f. Where
-    the linear term is a margin of the same size for all variables, a slightly larger function is
-    beyond the margin at all free variables, and large bounds multiply no violations.
-    """
-    up, down = room
-    problems = qp.groups[:, 0]
-    # One of the two products is not negative: the gain in the direction of the slope.
-    gaps = reduced(np.add, np.maximum(slopes * up, -slopes * down), problems)
-    margins = np.abs(qp.linear)
-    margin = reduced(np.maximum, margins, problems)
-    equal = (margin > 0) & (margin == reduced(np.minimum, margins, problems))
-    applies = equal & ~(worst > margin / 4)
-    if not applies.any():
-        return gaps
-    relative = np.where(applies, worst, 0.0) / np.where(applies, margin, 1.0)
-    for share in _SHARES_OF_WORST:
-        growth = 1 / (1 - share * relative) - 1
-        of_variables = growth if len(growth) == 1 else np.repeat(growth, qp.sizes)
-        larger = slopes + of_variables * (slopes + qp.linear)
-        gained = reduced(np.add, np.maximum(larger * up, -larger * down), problems)
-        gap = growth**2 * squared_norm / 2 + gained
-        gaps = np.where(applies, np.minimum(gaps, gap), gaps)
-    return gaps
