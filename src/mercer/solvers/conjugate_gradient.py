@@ -32,7 +32,6 @@ from mercer.sampling import random_numbers, seed_from
 from mercer.solvers.newton.products import Products
 from mercer.solvers.protocol import (
     MANY_ROWS,
-    PAIR,
     Cost,
     FitProblem,
     PathAnswer,
@@ -126,15 +125,19 @@ class ConjugateGradient(Solver):
         """The cost of products with the matrix and of the preconditioner."""
         n, rank = problem.n, self.rank_for(problem.n)
         size = problem.factors * factor_size(n, rank, problem.dtype) + 64.0 * n * problem.columns
-        products = problem.iterations * PAIR * float(n) ** 2
-        operations = problem.solves * (2.0 * n * rank**2 + products)
-        return Cost(self, size, operations + problem.search() + problem.variances)
+        pairs = problem.solves * problem.iterations * float(n) ** 2
+        operations = problem.preconditioners * 2.0 * n * rank**2 + 2.0 * problem.coupled * pairs
+        operations += problem.search() + problem.variances
+        return Cost(self, size, operations + problem.compared(self.search_rows), pairs)
 
     def _must_fit(self, problem: FitProblem) -> bool:
         return problem.n > problem.small_rows
 
     def _impractical(self, problem: FitProblem) -> str:
-        return MANY_ROWS if problem.n > problem.product_rows else ""
+        return MANY_ROWS if problem.products_are_dear else ""
+
+    def _impossible(self, problem: FitProblem) -> str:
+        return problem.product_restriction
 
     def search(self, tasks: Sequence[RidgeTask]) -> SearchAnswer:
         """Compare candidates on a sample of rows, and solve for all rows at the best.

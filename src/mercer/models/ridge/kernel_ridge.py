@@ -372,7 +372,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         """The fit, as solvers price it."""
         smallest = float(self._given_alphas().min(initial=np.inf))
         kernel = kernels[0] if len(kernels) == 1 else widest(kernels, rows)
-        return RidgeFit(kernel, rows, smallest, searches)
+        return RidgeFit(kernel, rows, smallest, searches, len(kernels))
 
     def _chosen_solver(
         self, rows: RowSource, kernels: Sequence[Kernel], *, searches: bool
