@@ -163,7 +163,7 @@ class LowRankMatrix:
     def __mul__(self, number: float) -> LowRankMatrix:
         return LowRankMatrix(np.sqrt(number) * self.factor)
 
-    def __getitem__(self, block: tuple[Any, Any]) -> Array:
+    def __getitem__(self, block: tuple[Any, ...]) -> Array:
         """A block, with rows and columns as `numpy.ix_` gives them."""
         rows, columns = (np.ravel(part) for part in block)
         return np.asarray(self.factor[rows] @ self.factor[columns].T)

@@ -46,8 +46,13 @@ from mercer.solvers.ridge.iterations import Stopped
 
 Array = NDArray[np.floating[Any]]
 
-# Smallest alpha that a search chooses, relative to the mean diagonal: smaller ones do not converge.
+# Smallest alpha that a search compares at first, relative to the mean diagonal: smaller ones may
+# not converge.
 _LEAST_CHOICE = 1e-4
+# Memory of a fit, relative to what it holds at its end.
+_WORK_SPACE = 1.4
+# Largest condition number of preconditioned equations for which a smaller alpha is compared.
+_CONDITION = 1e4
 _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "pivoted": "greedy"}
 
 
@@ -72,7 +77,8 @@ class ConjugateGradient(Solver):
         Number of rows of the random sample on which alphas and length-scales are compared, by exact
         leave-one-out errors; the best candidate is then fitted to all rows. With all rows the
         choice is that of `Cholesky`, except that alphas below 1e-4 of the mean of w_i K_ii are
-        ignored, unless all are below, because they need too many iterations.
+        ignored if the preconditioner leaves out so much that they need too many iterations. A
+        warning says so where this decides the choice.
     random_state : int, RandomState, Generator or None
         The random numbers of pivots, vectors and the sample.
 
@@ -125,6 +131,7 @@ class ConjugateGradient(Solver):
         """The cost of products with the matrix and of the preconditioner."""
         n, rank = problem.n, self.rank_for(problem.n)
         size = problem.factors * factor_size(n, rank, problem.dtype) + 64.0 * n * problem.columns
+        size *= _WORK_SPACE
         pairs = problem.solves * problem.iterations * float(n) ** 2
         operations = problem.preconditioners * 2.0 * n * rank**2 + 2.0 * problem.coupled * pairs
         operations += problem.search() + problem.variances
@@ -149,11 +156,33 @@ class ConjugateGradient(Solver):
         alphas = tasks[0].on_grid().alphas
         tasks = [replace(task, alphas=alphas) for task in tasks]
         rows = self._sample(tasks[0])
-        errors = np.stack([_sampled_errors(task, rows) for task in tasks])
+        errors = np.stack([_sampled_errors(task, rows, _LEAST_CHOICE) for task in tasks])
         tasks[0].require_choice(errors)
         best, column = divmod(int(np.argmin(errors)), len(alphas))
+        if column and np.isinf(errors[best, :column]).all():  # smaller ones were left out
+            least = self._least_choice(tasks[best])
+            errors[best] = _sampled_errors(tasks[best], rows, least)
+            column = int(np.argmin(errors[best]))
         answer = self.ridge(tasks[best].at(float(alphas[column])))
+        if column and np.isinf(errors[best, :column]).all() and not answer.doubt:
+            doubt = (
+                f"alpha = {alphas[column]:.3g} is the smallest that iterations were taken to reach,"
+                " and a smaller one may be better; pass a number as alpha, or "
+                "solver=mercer.solvers.NystromSolver()"
+            )
+            answer = replace(answer, doubt=doubt)
         return SearchAnswer(answer, best, alphas, errors)
+
+    def _least_choice(self, task: RidgeTask) -> float:
+        """The smallest alpha, over the mean diagonal, for which the preconditioner is good enough.
+
+        What it leaves out of the trace bounds the largest eigenvalue that it leaves out.
+        """
+        part = task.part("ConjugateGradient")
+        seed = seed_from(random_numbers(self.random_state, task.owner))
+        factor = self._factor(KernelColumns(task.kernel, part.points, part.weights), seed)
+        error = 1.0 if factor is None else factor.trace_error
+        return min(_LEAST_CHOICE, task.n * error / _CONDITION)
 
     def _sample(self, task: RidgeTask) -> NDArray[np.intp]:
         """The rows on which candidates are compared, among those of positive weight."""
@@ -270,8 +299,11 @@ class ConjugateGradient(Solver):
         )
 
 
-def _sampled_errors(task: RidgeTask, rows: NDArray[np.intp]) -> Array:
-    """The criterion at each alpha on some rows; infinite for alphas that are too small."""
+def _sampled_errors(task: RidgeTask, rows: NDArray[np.intp], least: float) -> Array:
+    """The criterion at each alpha on some rows; infinite for alphas that are too small.
+
+    `least` is relative to the mean of w_i K_ii.
+    """
     errors = np.full(task.alphas.shape, np.inf)
     if len(rows) < 2:  # no row remains when one is left out
         return errors
@@ -279,7 +311,7 @@ def _sampled_errors(task: RidgeTask, rows: NDArray[np.intp]) -> Array:
     gram = task.kernel(part.points[rows])
     weights = None if part.weights is None else part.weights[rows].astype(gram.dtype)
     problem = RidgeProblem(gram, part.targets[rows], weights, task.fit_intercept)
-    considered = task.alphas >= _LEAST_CHOICE * problem.mean_diagonal
+    considered = task.alphas >= least * problem.mean_diagonal
     if not considered.any():
         considered[:] = True
     errors[considered] = problem.errors(task.alphas[considered], task.criterion)

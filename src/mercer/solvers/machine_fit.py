@@ -30,14 +30,20 @@ class MachineFit(Priced):
     product_rows: ClassVar[float] = np.inf
     #: Rows of blocks or of a file up to which they are read into memory.
     held_rows: ClassVar[int] = 10_000
-    iterations: ClassVar[int] = 30
+    iterations: ClassVar[int] = 10
     landmark_matrices: ClassVar[int] = 4
     #: Newton steps for each function.
-    steps: ClassVar[int] = 10
+    steps: ClassVar[int] = 7
     #: Operations over n^3 of a loss with kinks, for each function.
     kinked_cubes: ClassVar[float] = 2.0
+    #: Operations over n m^2 of a loss with kinks over landmarks or features.
+    kinked_passes: ClassVar[float] = 35.0
+    #: Copies of the features of rows for a loss with kinks.
+    kinked_copies: ClassVar[float] = 4.4
     #: Landmarks at most: every step costs n m^2 operations.
     most_landmarks: ClassVar[int] = 2000
+    #: Landmarks at most for a loss with kinks, which takes more steps.
+    most_kinked_landmarks: ClassVar[int] = 1000
 
     @property
     def n(self) -> int:
@@ -72,7 +78,7 @@ class MachineFit(Priced):
     @property
     def landmark_work(self) -> float:
         """Second derivatives of all pairs of functions that are fitted together."""
-        return self._blocks
+        return self._blocks if self.smooth else self.kinked_passes / self.steps
 
     @property
     def _blocks(self) -> float:
@@ -83,20 +89,24 @@ class MachineFit(Priced):
     @property
     def landmarks(self) -> int:
         """Few enough that one matrix holds the unknowns."""
-        most = max(100, UNKNOWNS // self.coupled)
-        return min(self.most_landmarks, most, self.n)
+        most = self.most_landmarks if self.smooth else self.most_kinked_landmarks
+        return min(most, max(100, UNKNOWNS // self.coupled), self.n)
+
+    @property
+    def _landmark_solver(self) -> NystromSolver:
+        return NystromSolver(self.landmarks, "rpcholesky", random_state=0)
 
     @property
     def matrix_is_dear(self) -> bool:
-        """Beyond a few rows the matrix is taken while it costs less than what is as exact."""
+        """Beyond a few rows the matrix is taken while it costs less than what comes after it."""
         if self.n <= FEW_ROWS:
             return super().matrix_is_dear
-        others = self.work(ConjugateGradient()) if self.smooth else PATIENCE / 4
-        return super().matrix_is_dear or self.work(Cholesky()) > others
+        other = ConjugateGradient() if self.smooth else self._landmark_solver
+        return super().matrix_is_dear or self.work(Cholesky()) > self.work(other)
 
     @property
     def products_are_dear(self) -> bool:
-        """Products are taken while they cost less than a minute."""
+        """Products are taken while they cost less than half a minute of one core."""
         return super().products_are_dear or self.work(ConjugateGradient()) > PATIENCE
 
     def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
@@ -114,6 +124,8 @@ class MachineFit(Priced):
         stored, turning = self.stored(width), 0.0
         if n < width and self.in_memory:  # rows become coordinates in the span of their features
             stored, turning, width = 16.0 * n * width, 4.0 * width * n**2, n
+        if not self.smooth:
+            return stored, self.outputs * self.kinked_passes * n * width**2 + turning
         if in_one_matrix(k, width):
             operations = solves * (self._blocks * n * width**2 + (k * width) ** 3 / 3)
             return 32.0 * (k * width) ** 2 + stored, operations + turning
@@ -127,6 +139,8 @@ class MachineFit(Priced):
     def stored(self, width: int) -> float:
         """Features of rows in memory are held if there is room."""
         size = 8.0 * self.n * width
+        if not self.smooth:
+            return self.kinked_copies * size
         return size if self.in_memory and may_hold(size) else 0.0
 
     @property
@@ -148,7 +162,7 @@ class MachineFit(Priced):
         why = f"products with the matrix of {n} rows cost less than factors of it"
         yield ConjugateGradient(random_state=0), why
         why = "are too many for the whole matrix" if self.in_memory else "come in blocks"
-        yield NystromSolver(self.landmarks, "rpcholesky", random_state=0), f"{n} rows {why}"
+        yield self._landmark_solver, f"{n} rows {why}"
 
     def others(self) -> tuple[Solver, ...]:
         """All but `Spectral`, which is `Cholesky` here."""

@@ -46,6 +46,8 @@ from mercer.solvers.ridge.iterations import Stopped
 
 # Number of iterations of `Falkon` per linear system, for the forecast of its cost.
 _ITERATIONS = 30
+# Operations of a selection by kernel values over n m^2, for the forecast of its cost.
+_SELECTION = 5.0
 
 
 class LandmarkSolver(Solver):
@@ -133,7 +135,8 @@ class NystromSolver(LandmarkSolver):
         """The cost of sums over pairs of landmarks, in one pass per linear system."""
         n, m = problem.n, self.count(problem.n)
         size = 8.0 * problem.landmark_matrices * (problem.coupled * m) ** 2 + problem.stored(m)
-        work = problem.solves * problem.landmark_work * n * m**2
+        selection = 0.0 if _is_uniform(self.landmarks) else _SELECTION
+        work = (problem.solves * problem.landmark_work + selection) * n * m**2
         return Cost(self, size, problem.search(m) + work, float(n) * m)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
@@ -147,6 +150,11 @@ class NystromSolver(LandmarkSolver):
     def direct(self) -> DirectNewton:
         """Newton directions from the Hessian, n m^2 operations each."""
         return DirectNewton()
+
+
+def _is_uniform(landmarks: Any) -> bool:
+    """Whether landmarks are given, or selected without kernel values."""
+    return not isinstance(landmarks, str) or landmarks == "uniform"
 
 
 def _kept(landmarks: Any) -> Any:

@@ -40,7 +40,7 @@ _N_ALPHAS = 25
 PAIR = 30.0
 #: What each column of the data adds to that.
 PAIR_COLUMN = 2.0
-#: Operations that take one core about a minute: the most for which "auto" is exact.
+#: Operations that take one core about half a minute: the most that machines take to be exact.
 PATIENCE = 2e12
 
 # Obstacles ----------------------------------------------------------------------------------------
@@ -125,7 +125,8 @@ class FitProblem(ABC):
         if cost.operations is None:
             return np.inf
         table = np.ndim(data) == 2 and not self.kernel.input_tags()["pairwise"]
-        return cost.operations + (PAIR + PAIR_COLUMN * table * np.shape(data)[-1]) * cost.pairs
+        columns = int(np.shape(data)[-1]) if table else 0
+        return cost.operations + (PAIR + PAIR_COLUMN * columns) * cost.pairs
 
     @property
     def matrix_is_dear(self) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import numpy as np
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.parallel import blas_threads, thread_count
+from mercer.parallel import thread_count, threads
 
 # Order of the matrices whose product is timed: 0.2 billion operations.
 _ORDER = 464
@@ -19,17 +19,18 @@ _ORDER = 464
 _ROWS, _FIRST_ROWS = 2000, 100
 # Seconds for the first few rows beyond which no more are timed.
 _LONG = 2e-3
-# Repetitions, of which the fastest counts: other programs can only delay one.
+# Repetitions, of which the fastest counts.
 _REPEATS = 3
 
 
+@cache
 def operations_per_second() -> float:
-    """Operations of a matrix product per second, with the threads that fits use.
+    """Operations of a matrix product per second, on one thread, measured once.
 
     Returns
     -------
     float
-        Multiplications and additions per second, measured once for each number of threads.
+        Multiplications and additions per second.
 
     Examples
     --------
@@ -37,18 +38,15 @@ def operations_per_second() -> float:
     >>> operations_per_second() > 1e6
     True
     """
-    return _product_rate(thread_count())
-
-
-@cache
-def _product_rate(threads: int) -> float:
     matrix = np.ones((_ORDER, _ORDER))
-    with blas_threads(1):
+    with threads(1):
         return 2 * _ORDER**3 / _fastest(lambda: matrix @ matrix)
 
 
 def seconds_per_pair(kernel: Kernel, points: Points) -> float:
     """Seconds for one kernel value and its share of a product, with all threads.
+
+    One thread is timed: products take half the time on two threads.
 
     Parameters
     ----------
@@ -75,17 +73,18 @@ def seconds_per_pair(kernel: Kernel, points: Points) -> float:
         some = points[: min(rows, len(points))]
         # Rows of a precomputed matrix are not a square matrix by themselves.
         gram, column = kernel.gram(some, points[: len(some)]), np.ones(len(some))
-        seconds = _fastest(lambda gram=gram, column=column: gram @ column)  # type: ignore[misc]
+        with threads(1):
+            seconds = _fastest(lambda gram=gram, column=column: gram @ column)  # type: ignore[misc]
         if seconds > _LONG or len(some) == len(points):
             break
-    return seconds / len(some) ** 2
+    return seconds / len(some) ** 2 / thread_count()
 
 
 def _fastest(call: Callable[[], Any]) -> float:
     """Seconds of the fastest of some calls."""
     times = []
     for _ in range(_REPEATS):
-        start = perf_counter()
+        start = thread_time()  # not the time that other programs take
         call()
-        times.append(perf_counter() - start)
+        times.append(thread_time() - start)
     return max(min(times), 1e-9)

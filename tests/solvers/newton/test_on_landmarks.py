@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -319,24 +320,41 @@ def test_features_that_are_not_held_do_not_matter(
 
 
 def test_auto_takes_landmarks_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    many = RNG.normal(size=(10_001, 2))
+    many = np.zeros((100_000, 2))
     forecast = mc.forecast(mc.KernelLogisticRegression(RBF), many)
-    assert repr(forecast.chosen).startswith("NystromSolver(n_landmarks=500")
+    assert repr(forecast.chosen).startswith("NystromSolver(n_landmarks=2000")
     assert "too many for the whole matrix" in str(forecast)
     kinks = mc.KernelMachineClassifier(RBF, "hinge")
-    assert repr(mc.forecast(kinks, many).chosen) == "Cholesky()"
-    assert "kinks" in str(mc.forecast(kinks, many))
+    assert repr(mc.forecast(kinks, many[:20_000]).chosen).startswith("NystromSolver(")
+    assert "kinks" in str(mc.forecast(kinks, many[:20_000]))
     assert repr(mc.forecast(mc.KernelMachineRegressor(RBF, "gamma"), many[:99]).chosen) == (
         "Cholesky()"
     )
-    labels = np.arange(10_001) % 20
+    labels = np.arange(100_000) % 20
     several = mc.forecast(mc.KernelLogisticRegression(RBF), many, labels)
     assert several.chosen.n_landmarks == 300
     noisy = mc.KernelLogisticRegression(RBF + mc.White())
     assert "White" in mc.forecast(noisy, many).reason
-    monkeypatch.setattr("mercer.solvers.forecast.MachineFit.dense_rows", 100)
+    for limit in ("dense_rows", "product_rows"):
+        monkeypatch.setattr(f"mercer.solvers.machine_fit.MachineFit.{limit}", 100)
     model = mc.KernelLogisticRegression(RBF, 0.1).fit(X, BINARY)
     assert model.solver_.n_landmarks == len(model.points_) == N
+    again = mc.KernelLogisticRegression(RBF, 0.1).fit(X, BINARY)
+    assert_array_equal(again.rows_, model.rows_)
+
+
+def test_landmarks_of_auto_that_explain_little_are_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for limit in ("dense_rows", "product_rows"):
+        monkeypatch.setattr(f"mercer.solvers.machine_fit.MachineFit.{limit}", 100)
+    monkeypatch.setattr("mercer.solvers.machine_fit.MachineFit.most_landmarks", 15)
+    with pytest.warns(NumericalWarning, match=r"15 landmarks of \"auto\".*ConjugateGradient"):
+        model = mc.KernelHuberRegressor(mc.RBF(0.5)).fit(X, Y)
+    assert model.trace_error_ > 0.1
+    with warnings.catch_warnings(action="error"):
+        mc.KernelHuberRegressor(mc.RBF(9.0)).fit(X, Y)
+        mc.KernelHuberRegressor(mc.RBF(0.5), solver=model.solver_).fit(X, Y)  # as asked for
 
 
 KINKED = ("absolute", "pinball", "epsilon_insensitive")

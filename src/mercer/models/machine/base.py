@@ -49,6 +49,10 @@ _ADVICE = Advice(
 )
 
 
+# Share of the trace that landmarks of "auto" may leave out without a warning.
+_LARGE_TRACE_ERROR = 0.1
+
+
 class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     """Base of the regressor and the classifier: the fit, for any loss.
 
@@ -76,7 +80,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     def __init__(
         self,
         kernel: Kernel | None,
-        alpha: float,
+        alpha: float | str,
         fit_intercept: bool,
         *,
         penalty: Penalty | None,
@@ -84,7 +88,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         max_iter: int,
     ) -> None:
         super().__init__(kernel)
-        self.alpha = alpha
+        self.alpha: Any = alpha
         self.fit_intercept = fit_intercept
         self.penalty = penalty
         self.tol = tol
@@ -125,6 +129,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
                 self.__dict__.update(search.run(self._weight(), self.penalty))
                 if search.stopped_short:
                     self._warn_of_short_fit(search.warning)
+                self._warn_of_few_landmarks()
         return self
 
     _immutable: ClassVar[frozenset[str]] = KernelEstimator._immutable | {"loss", "penalty"}
@@ -333,6 +338,20 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             NumericalWarning,
         )
 
+    def _warn_of_few_landmarks(self) -> None:
+        """Warn that landmarks that the user did not choose may be too few."""
+        error = self.__dict__.get("trace_error_", 0.0) if self.solver_.has_landmarks else 0.0
+        if self.solver != "auto" or error <= _LARGE_TRACE_ERROR:
+            return
+        exact = "solver=mercer.solvers.ConjugateGradient(), which is exact, "
+        warn(
+            f'{type(self).__name__}: {len(self.points_)} landmarks of "auto" leave out '
+            f"{error:.2g} of the trace of the kernel, so that the function may be less accurate "
+            f"than the rows allow; pass {exact if self.loss_.smooth else ''}"
+            "solver=mercer.solvers.NystromSolver() with more landmarks, or a longer length-scale.",
+            NumericalWarning,
+        )
+
     # Parameters ---------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
@@ -346,7 +365,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
                 raise ParameterError(
                     f"{owner}: {name} = {value!r} is not a finite number > 0; pass for example "
                     f"{'1.0' if name == 'alpha' else '1e-8'}"
-                    f"""{', or "scale"' if name == self._scaled else ''}."""
+                    f"""{', or "scale"' if name == self._scaled else ""}."""
                 )
         self._check_solver()
         checks.require_count(type(self).__name__, "max_iter", self.max_iter, example=1000)

@@ -78,7 +78,9 @@ class MachineProblem(Protocol):
 class GramProblem:
     """Functions over all rows, with their Gram matrix in memory or known by its products."""
 
-    gram: Array | Products | LowRankMatrix  # of the rows of positive weight, centred if intercepts are fitted
+    gram: (
+        Array | Products | LowRankMatrix
+    )  # of the rows of positive weight, centred if intercepts are fitted
     diagonal: Array  # of the matrix before it was centred
     means: Array  # of its columns, zero if it was not centred
     data: Data
