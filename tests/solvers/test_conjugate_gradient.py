@@ -350,3 +350,25 @@ def test_other_data_are_fitted_by_falkon_as_well() -> None:
         anew = clone(stopped).fit(rows, y)
         size = np.abs(y).max()
         assert_allclose(stopped.predict(X) / size, anew.predict(X) / size, atol=1e-5)
+
+
+def test_small_alphas_are_compared_where_the_preconditioner_explains_the_kernel() -> None:
+    """Without noise a small alpha is best, and a smooth kernel lets iterations reach it."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(400, 2))
+    y = np.sin(X).sum(axis=1)
+    solver = S.ConjugateGradient(random_state=0, rank=200)
+    model = mc.KernelRidge(mc.RBF(1.0), "loo", solver=solver).fit(X, y)
+    assert model.alpha_ < 1e-6
+
+
+def test_an_alpha_that_iterations_limit_is_reported() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(400, 2))
+    y = np.sin(X).sum(axis=1)
+    solver = S.ConjugateGradient(random_state=0, rank=2)
+    with pytest.warns(
+        NumericalWarning, match=r"smallest that iterations.*would be better.*NystromSolver"
+    ):
+        model = mc.KernelRidge(mc.RBF(0.3), "loo", solver=solver).fit(X, y)
+    assert 1e-4 <= model.alpha_ < 1e-3

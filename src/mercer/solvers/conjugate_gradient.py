@@ -159,15 +159,19 @@ class ConjugateGradient(Solver):
         errors = np.stack([_sampled_errors(task, rows, _LEAST_CHOICE) for task in tasks])
         tasks[0].require_choice(errors)
         best, column = divmod(int(np.argmin(errors)), len(alphas))
-        if column and np.isinf(errors[best, :column]).all():  # smaller ones were left out
-            least = self._least_choice(tasks[best])
-            errors[best] = _sampled_errors(tasks[best], rows, least)
-            column = int(np.argmin(errors[best]))
+        wanted = column
+        if np.isinf(errors[best, alphas < alphas[column]]).all():  # smaller ones were left out
+            errors[best] = _sampled_errors(tasks[best], rows, 0.0)
+            wanted = int(np.argmin(errors[best]))
+            if wanted != column:
+                least = self._least_choice(tasks[best]) * _mean_diagonal(tasks[best], rows)
+                errors[best, alphas < min(least, alphas[column])] = np.inf
+                column = int(np.argmin(errors[best]))
         answer = self.ridge(tasks[best].at(float(alphas[column])))
-        if column and np.isinf(errors[best, :column]).all() and not answer.doubt:
+        if wanted != column and not answer.doubt:
             doubt = (
                 f"alpha = {alphas[column]:.3g} is the smallest that iterations were taken to reach,"
-                " and a smaller one may be better; pass a number as alpha, or "
+                f" and {alphas[wanted]:.3g} would be better; pass it as alpha, or "
                 "solver=mercer.solvers.NystromSolver()"
             )
             answer = replace(answer, doubt=doubt)
@@ -311,11 +315,17 @@ def _sampled_errors(task: RidgeTask, rows: NDArray[np.intp], least: float) -> Ar
     gram = task.kernel(part.points[rows])
     weights = None if part.weights is None else part.weights[rows].astype(gram.dtype)
     problem = RidgeProblem(gram, part.targets[rows], weights, task.fit_intercept)
-    considered = task.alphas >= least * problem.mean_diagonal
+    considered = task.alphas >= least * _mean_diagonal(task, rows)
     if not considered.any():
         considered[:] = True
     errors[considered] = problem.errors(task.alphas[considered], task.criterion)
     return errors
+
+
+def _mean_diagonal(task: RidgeTask, rows: NDArray[np.intp]) -> float:
+    """The mean of w_i K_ii over some rows."""
+    part = task.part("ConjugateGradient")
+    return float(np.mean(part.mass[rows] * task.kernel.diag(part.points[rows])))
 
 
 def factor_size(n: int, rank: int, dtype: np.dtype[Any]) -> float:

@@ -3,18 +3,20 @@
 For each kind of model there is an ordered list of candidates. "auto" takes the first without an
 obstacle, and prices no other. The table of `mercer.forecast` prices all.
 
-=======================  ============  ===================  ================
-limit                    kernel ridge  machines             Gaussian process
-=======================  ============  ===================  ================
-1. few own features      `Primal`      `Primal`             `Primal`
-2. rows, matrix fits     15,000        10,000               15,000
-3. rows, by products     100,000       -                    100,000
-4. more, or in blocks    landmarks     landmarks            landmarks
-=======================  ============  ===================  ================
+=======================  ==============  =====================  ================
+limit                    kernel ridge    machines               Gaussian process
+=======================  ==============  =====================  ================
+1. few own features      `Primal`        `Primal`               `Primal`
+2. matrix fits           cheaper than 3  cheaper than 3         15,000 rows
+3. by products           100,000 rows    half a minute, smooth  100,000 rows
+4. more, or in blocks    landmarks       landmarks              landmarks
+=======================  ==============  =====================  ================
 
 The second is `Cholesky`, the third `ConjugateGradient`, the last `NystromSolver`. A kernel that is
-not known to be valid, or a loss with kinks, takes the whole matrix however many rows there are, if
-it fits. Kernel ridge without any other way takes conjugate gradients beyond 100,000 rows too.
+not known to be valid takes the whole matrix however many rows there are, if it fits. Losses with
+kinks go from the matrix to landmarks. Costs are the operations of `Solver.cost`, so that the choice
+does not depend on the machine. Kernel ridge without any other way takes conjugate gradients beyond
+100,000 rows too.
 `Spectral`, `Falkon` and `RandomFeatures` are priced, but taken only if the user asks for them.
 """
 
@@ -64,6 +66,8 @@ FEW_ROWS = 1000
 # Operations over n^3 of a reduction to tridiagonal form and of an eigendecomposition, which are
 # slower than matrix products.
 _TRIDIAGONAL, _EIGENVECTORS = 8.0, 20.0
+# Kernel ridge takes the landmarks of so many times its rows.
+_MORE_LANDMARKS = 6
 # What can be done where neither landmarks nor the whole matrix are possible.
 _WAYS_OUT = {
     WHITE: "leave White out, and give its variance to the model as alpha= or noise=",
@@ -154,8 +158,8 @@ class RidgeFit(Priced):
 
     @property
     def landmarks(self) -> int:
-        """Rows of weight 0 are not taken as landmarks."""
-        return min(self.rows.statistics.rows, landmark_count(self.n))
+        """More than for a Gaussian process, which needs them again; no rows of weight 0."""
+        return min(self.rows.statistics.rows, landmark_count(_MORE_LANDMARKS * self.n))
 
     @property
     def matrix_is_dear(self) -> bool:
@@ -164,6 +168,11 @@ class RidgeFit(Priced):
             return super().matrix_is_dear
         dearer = self.work(Cholesky()) > self.work(ConjugateGradient())
         return super().matrix_is_dear or dearer
+
+    def search(self, landmarks: int | None = None) -> float:
+        """An eigendecomposition for all alphas."""
+        m = 0 if landmarks is None else landmarks
+        return self.searches * self.kernels * _EIGENVECTORS * float(m) ** 3
 
     def compared(self, rows: int) -> float:
         """A tridiagonal form for every kernel."""
