@@ -131,7 +131,7 @@ class ConjugateGradient(Solver):
         """The cost of products with the matrix and of the preconditioner."""
         n, rank = problem.n, self.rank_for(problem.n)
         size = problem.factors * factor_size(n, rank, problem.dtype) + 64.0 * n * problem.columns
-        size *= _WORK_SPACE
+        size = max(_WORK_SPACE * size, problem.compared_size(self.search_rows))
         pairs = problem.solves * problem.iterations * float(n) ** 2
         operations = problem.preconditioners * 2.0 * n * rank**2 + 2.0 * problem.coupled * pairs
         operations += problem.search() + problem.variances

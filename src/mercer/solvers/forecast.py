@@ -66,7 +66,7 @@ FEW_ROWS = 1000
 # Operations over n^3 of a reduction to tridiagonal form and of an eigendecomposition, which are
 # slower than matrix products.
 _TRIDIAGONAL, _EIGENVECTORS = 8.0, 20.0
-# Kernel ridge takes the landmarks of so many times its rows.
+# Factor of the rows for which kernel ridge counts its landmarks.
 _MORE_LANDMARKS = 6
 # What can be done where neither landmarks nor the whole matrix are possible.
 _WAYS_OUT = {
@@ -177,6 +177,11 @@ class RidgeFit(Priced):
     def compared(self, rows: int) -> float:
         """A tridiagonal form for every kernel."""
         return self.searches * self.kernels * _TRIDIAGONAL * float(min(rows, self.n)) ** 3
+
+    def compared_size(self, rows: int) -> float:
+        """The matrix of these rows, and its work space."""
+        matrix = float(min(rows, self.n)) ** 2 * self.dtype.itemsize
+        return self.searches * SPECTRAL_MATRICES * matrix
 
     def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
         """Eigenvectors, a tridiagonal form for all alphas, or one Cholesky factor."""

@@ -142,6 +142,10 @@ class FitProblem(ABC):
         """Operations to compare candidates on some rows; none if nothing is chosen."""
         return 0.0
 
+    def compared_size(self, rows: int) -> float:
+        """Bytes to compare candidates on some rows."""
+        return 0.0
+
     @property
     def columns(self) -> int:
         """Right-hand sides of a linear system."""
