@@ -23,7 +23,7 @@ def fit(n: int, outputs: int = 1, *, joint: bool = False, smooth: bool = True) -
 
 
 def test_iterations_are_taken_where_factors_cost_more() -> None:
-    assert not fit(2000).matrix_is_dear
+    assert not fit(1500).matrix_is_dear
     assert fit(5000).matrix_is_dear
     assert not fit(20_000).products_are_dear
     assert fit(50_000).products_are_dear
@@ -36,7 +36,7 @@ def test_factors_for_every_class_are_not_needed() -> None:
 
 
 def test_losses_with_kinks_go_from_the_matrix_to_landmarks() -> None:
-    few, many = fit(3000, smooth=False), fit(8000, smooth=False)
+    few, many = fit(2500, smooth=False), fit(8000, smooth=False)
     assert not few.matrix_is_dear
     assert many.matrix_is_dear
     assert S.ConjugateGradient().obstacle(many) == "the loss has kinks"

@@ -35,12 +35,12 @@ Array = NDArray[np.floating[Any]]
 FACTOR_MATRICES = 1.1
 #: Copies that eigenvectors or a tridiagonal form take: a copy, and two of workspace.
 SPECTRAL_MATRICES = 4.1
-#: Copies of a machine with a smooth loss: the matrix, scaled, and a factor.
-NEWTON_MATRICES = 3.2
+#: Copies of a machine with a smooth loss: the matrix, scaled, some rows of it, and a factor.
+NEWTON_MATRICES = 4.2
 #: Copies of a machine with several functions that are fitted together.
 JOINT_MATRICES = 3.2
 #: Copies of a machine whose loss has kinks.
-KINKED_MATRICES = 4.1
+KINKED_MATRICES = 3.2
 
 
 class DenseSolver(Solver):

@@ -145,6 +145,7 @@ class RidgeFit(Priced):
     kernels: int = 1  # how many kernels are compared
 
     small_rows: ClassVar[float] = 100_000
+    iterations: ClassVar[int] = 40
 
     @property
     def dtype(self) -> np.dtype[Any]:

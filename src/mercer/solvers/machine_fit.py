@@ -35,7 +35,7 @@ class MachineFit(Priced):
     #: Newton steps for each function.
     steps: ClassVar[int] = 7
     #: Operations over n^3 of a loss with kinks, for each function.
-    kinked_cubes: ClassVar[float] = 2.0
+    kinked_cubes: ClassVar[float] = 3.3
     #: Operations over n m^2 of a loss with kinks over landmarks or features.
     kinked_passes: ClassVar[float] = 35.0
     #: Copies of the features of rows for a loss with kinks.
