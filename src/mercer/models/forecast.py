@@ -17,6 +17,7 @@ from mercer.kernels.points import Points
 from mercer.models.gaussian_process.classifier import GaussianProcessClassifier
 from mercer.models.kernel_regression.nadaraya_watson import NadarayaWatson
 from mercer.models.online.base import OnlineModel
+from mercer.models.online.perceptron import KernelPerceptron
 from mercer.models.svm.base import SupportVectorMachine
 from mercer.models.svm.detection import SupportVectorDetector
 from mercer.models.svm.regression import SupportVectorRegressor
@@ -39,12 +40,13 @@ class _Fit:
 
 _SMO = "it has one way to be fitted, and the time depends on how many support vectors there are"
 _FITS: tuple[tuple[type, _Fit], ...] = (
-    (SupportVectorDetector, _Fit(5.0, few_rows=2048, why=_SMO)),
-    (SupportVectorRegressor, _Fit(16.0, few_rows=2048, why=_SMO)),
-    (SupportVectorMachine, _Fit(4.0, few_rows=2048, why=_SMO)),
-    (GaussianProcessClassifier, _Fit(50.0, matrices=4.3, cubes=20.0)),
-    (NadarayaWatson, _Fit(500.0)),
-    (OnlineModel, _Fit(300.0)),
+    (SupportVectorDetector, _Fit(1.1, few_rows=2048, why=_SMO)),
+    (SupportVectorRegressor, _Fit(3.3, few_rows=2048, why=_SMO)),
+    (SupportVectorMachine, _Fit(1.2, few_rows=2048, why=_SMO)),
+    (GaussianProcessClassifier, _Fit(50.0, matrices=4.3, cubes=32.0)),
+    (NadarayaWatson, _Fit(130.0, row_size=40_000.0)),
+    (KernelPerceptron, _Fit(330.0)),
+    (OnlineModel, _Fit(2.0)),
 )
 
 
