@@ -14,6 +14,7 @@ from mercer.exceptions import DataError
 from mercer.linalg.cholesky import RIDGE
 from mercer.rows.rows import RowBlock
 from mercer.solvers.protocol import (
+    FEW_ROWS,
     IN_BLOCKS,
     MANY_ROWS,
     TOO_LARGE,
@@ -64,7 +65,9 @@ class DenseSolver(Solver):
         size = self.cost(problem).size
         if size is not None and size > problem.free:
             return TOO_LARGE
-        return "" if problem.needs_matrix or not problem.matrix_is_dear else MANY_ROWS
+        if problem.n <= min(FEW_ROWS, problem.dense_rows) or not problem.matrix_is_dear:
+            return ""
+        return "" if problem.needs_matrix else MANY_ROWS
 
     def search(self, tasks: Sequence[RidgeTask]) -> SearchAnswer:
         """Compare every kernel with every alpha, from one reduction of each matrix."""

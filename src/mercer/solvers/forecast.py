@@ -36,6 +36,7 @@ from mercer.solvers.dense import FACTOR_MATRICES, SPECTRAL_MATRICES, Cholesky, S
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.nystrom import Falkon, NystromSolver
 from mercer.solvers.protocol import (
+    FEW_ROWS,
     IN_BLOCKS,
     INVALID,
     MANY_FEATURES,
@@ -61,8 +62,6 @@ _NO_MATRIX = {
     TOO_LARGE: "the whole matrix does not fit in memory",
     MANY_ROWS: "rows are too many for the whole matrix",
 }
-#: Rows up to which the whole matrix takes a moment, whatever else there is.
-FEW_ROWS = 1000
 # Operations over n^3 of a reduction to tridiagonal form and of an eigendecomposition, which are
 # slower than matrix products.
 _TRIDIAGONAL, _EIGENVECTORS = 8.0, 20.0
@@ -187,7 +186,9 @@ class RidgeFit(Priced):
     def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
         """Eigenvectors, a tridiagonal form for all alphas, or one Cholesky factor."""
         cubes = _EIGENVECTORS if eigenvectors else 1 / 3
-        operations = self.compared(self.n) + cubes * float(self.n) ** 3
+        operations = cubes * float(self.n) ** 3
+        if self.searches:
+            operations += self.kernels * _TRIDIAGONAL * float(self.n) ** 3
         return SPECTRAL_MATRICES if self.searches or eigenvectors else FACTOR_MATRICES, operations
 
     def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
@@ -220,7 +221,7 @@ class RidgeFit(Priced):
         n = self.n
         yield Primal(), f"the kernel has fewer features than would pay for {n} rows"
         fits = f"the matrix of {n} rows fits, and costs less than iterations"
-        if self.needs_matrix:
+        if n > min(FEW_ROWS, self.dense_rows) and self.needs_matrix:
             fits = f"{as_reason(self.needs_matrix)}, and the matrix of {n} rows fits"
         yield Cholesky(), fits
         why = f"products with the matrix of {n} rows cost less than factors of it"

@@ -10,11 +10,11 @@ import numpy as np
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import JOINT_MATRICES, KINKED_MATRICES, NEWTON_MATRICES, Cholesky
 from mercer.solvers.explicit import Primal
-from mercer.solvers.forecast import FEW_ROWS, Candidates, Priced, as_reason
+from mercer.solvers.forecast import Candidates, Priced, as_reason
 from mercer.solvers.kernel_features import may_hold
 from mercer.solvers.newton.on_features import UNKNOWNS, in_one_matrix
 from mercer.solvers.nystrom import NystromSolver
-from mercer.solvers.protocol import MANY_FEATURES, PATIENCE, Solver
+from mercer.solvers.protocol import FEW_ROWS, MANY_FEATURES, PATIENCE, Solver
 
 _KINKS = "the loss has kinks"
 

@@ -40,6 +40,8 @@ _N_ALPHAS = 25
 PAIR = 30.0
 #: What each column of the data adds to that.
 PAIR_COLUMN = 2.0
+#: Rows up to which the whole matrix takes a moment, whatever else there is.
+FEW_ROWS = 1000
 #: Operations that take one core about half a minute: the most that machines take to be exact.
 PATIENCE = 2e12
 
