@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh, qr, solve_triangular
 from mercer.exceptions import ValidityError
 from mercer.linalg.blocked import multiply
 from mercer.linalg.cholesky import shifted_cholesky
+from mercer.parallel import cached_property
 
 Array = NDArray[np.floating[Any]]
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from mercer.linalg import conjugate_gradient
 from mercer.linalg.blocked import multiply
 from mercer.linalg.low_rank import LowRankInverse
 from mercer.linalg.pivoted_cholesky import pivoted_cholesky
+from mercer.parallel import cached_property
 from mercer.solvers.newton.curvature import DiagonalHessian, SoftmaxHessian, factorised
 from mercer.solvers.newton.dense import Equations, Step
 
