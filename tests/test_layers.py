@@ -31,7 +31,7 @@ LAYERS = (
     ("solvers.newton",),
     ("solvers.kinks", "solvers.box_qp", "solvers.likelihood"),
     ("solvers",),
-    ("solvers.forecast",),
+    ("solvers.forecast", "solvers.machine_fit"),
     ("models",),
     ("plot", "testing", "cli"),
 )

@@ -9,7 +9,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mercer.exceptions import ValidityError
-from mercer.linalg.low_rank import LowRankInverse, nystrom_sketch
+from mercer.linalg.low_rank import (
+    LowRankInverse,
+    LowRankMatrix,
+    nystrom_sketch,
+    solve_plus_diagonal,
+)
 
 RNG = np.random.default_rng(0)
 Q = np.linalg.qr(RNG.normal(size=(60, 60)))[0]
@@ -60,3 +65,31 @@ def test_a_zero_matrix_and_an_indefinite_one() -> None:
     A = matrix(np.array([1.0, -1.0]))
     with pytest.raises(ValidityError, match="not positive semi-definite"):
         nystrom_sketch(lambda V: A @ V, A.diagonal(), 20, rng=np.random.RandomState(0))
+
+
+def test_a_low_rank_matrix_is_the_product_of_its_factor() -> None:
+    factor = RNG.normal(size=(20, 3))
+    matrix, dense = LowRankMatrix(factor), factor @ factor.T
+    columns = RNG.normal(size=(20, 2))
+    assert (len(matrix), matrix.rank) == (20, 3)
+    assert_allclose(matrix @ columns, dense @ columns, atol=1e-13)
+    assert_allclose((matrix * 0.25) @ columns, dense @ columns / 4, atol=1e-13)
+    assert_allclose(matrix.diagonal(), dense.diagonal())
+    some, others = np.array([3, 1, 3]), np.array([0, 19])
+    assert_allclose(matrix[np.ix_(some, others)], dense[np.ix_(some, others)])
+
+
+@pytest.mark.parametrize("least", [1.0, 1e-6])
+def test_equations_with_a_diagonal(least: float) -> None:
+    factor, ridge = RNG.normal(size=(40, 3)), least * RNG.uniform(1, 5, size=40)
+    right = RNG.normal(size=(40, 2))
+    found = solve_plus_diagonal(factor, ridge, right)
+    expected = np.linalg.solve(factor @ factor.T + np.diag(ridge), right)
+    assert_allclose(found, expected, rtol=1e-7, atol=1e-9 / least)
+
+
+def test_equations_without_a_ridge_are_solved_where_they_can_be() -> None:
+    factor = RNG.normal(size=(40, 3))
+    right = factor @ RNG.normal(size=(3, 1))
+    found = solve_plus_diagonal(factor, np.zeros(40), right)
+    assert_allclose(factor @ (factor.T @ found), right, atol=1e-6)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mercer as mc
+from mercer import memory
 from mercer.exceptions import DataTypeError, ParameterTypeError
 
 X = np.random.default_rng(0).normal(size=(50, 2))
@@ -25,9 +26,43 @@ def test_the_model_is_not_fitted(model: Any) -> None:
     assert vars(model) == before
 
 
+ONE_WAY = [
+    mc.SVC(),
+    mc.NuSVC(),
+    mc.SVR("linear"),
+    mc.NuSVR(),
+    mc.OneClassSVM(),
+    mc.SVDD(),
+    mc.GaussianProcessClassifier(),
+    mc.NadarayaWatson(),
+    mc.KernelLMS(),
+    mc.KernelPerceptron(),
+]
+
+
+@pytest.mark.parametrize("model", ONE_WAY, ids=lambda model: type(model).__name__)
+def test_models_with_one_way_have_one_line(model: Any) -> None:
+    before = dict(vars(model))
+    few, many = mc.forecast(model, X), mc.forecast(model, np.tile(X, (60, 1)))
+    assert vars(model) == before
+    assert few.is_possible
+    (one,), (other,) = few.costs, many.costs
+    assert 0 < one.size < other.size
+    assert 0 < one.seconds < other.seconds
+    assert str(few).count(type(model).__name__) == 1
+    assert " s\n* it has one way" in str(few)
+
+
+@pytest.mark.parametrize("model", [mc.KernelRidge(), mc.SVC()])
+def test_memory_that_is_not_there_is_said(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    table = mc.forecast(model, X)
+    assert "does not fit in memory" in str(table)
+
+
 def test_what_cannot_be_forecast_is_refused() -> None:
-    with pytest.raises(ParameterTypeError, match="model is a NadarayaWatson, which does not"):
-        mc.forecast(mc.NadarayaWatson(), X)  # type: ignore[arg-type]
+    with pytest.raises(ParameterTypeError, match="model is a RandomFourier, whose cost is not"):
+        mc.forecast(mc.RandomFourier(), X)  # type: ignore[arg-type]
     rows = iter([(X, X[:, 0])])
     with pytest.raises(DataTypeError, match=r"gone through once.*pass mercer\.Blocks"):
         mc.forecast(mc.KernelRidge(), rows)

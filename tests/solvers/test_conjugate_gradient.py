@@ -232,9 +232,10 @@ def test_conjugate_gradients_choose_as_the_dense_solver_does(
 
 
 def test_a_sample_of_rows_chooses_for_all() -> None:
-    solver = S.ConjugateGradient(tol=1e-10, search_rows=60)  # a new sample with every fit
+    solver = S.ConjugateGradient(tol=1e-10, search_rows=60, random_state=0)
     given = {"alphas": [1e-9, 0.1, 1e4], "length_scales": [1.5, 1.5]}
-    model = mc.KernelRidge(MATERN, "loo", solver=solver, **given).fit(TRAIN, BOTH)
+    with pytest.warns(NumericalWarning, match="1e-09 would be better"):
+        model = mc.KernelRidge(MATERN, "loo", solver=solver, **given).fit(TRAIN, BOTH)
     assert_allclose(*model.search_errors_)  # all candidates see the same sample
     assert np.isinf(model.search_errors_[:, 0]).all()  # too small for iterations
     assert model.alpha_ == 0.1
@@ -350,3 +351,25 @@ def test_other_data_are_fitted_by_falkon_as_well() -> None:
         anew = clone(stopped).fit(rows, y)
         size = np.abs(y).max()
         assert_allclose(stopped.predict(X) / size, anew.predict(X) / size, atol=1e-5)
+
+
+def test_small_alphas_are_compared_where_the_preconditioner_explains_the_kernel() -> None:
+    """Without noise a small alpha is best, and a smooth kernel lets iterations reach it."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(400, 2))
+    y = np.sin(X).sum(axis=1)
+    solver = S.ConjugateGradient(random_state=0, rank=200)
+    model = mc.KernelRidge(mc.RBF(1.0), "loo", solver=solver).fit(X, y)
+    assert model.alpha_ < 1e-6
+
+
+def test_an_alpha_that_iterations_limit_is_reported() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(400, 2))
+    y = np.sin(X).sum(axis=1)
+    solver = S.ConjugateGradient(random_state=0, rank=2)
+    with pytest.warns(
+        NumericalWarning, match=r"smallest that iterations.*would be better.*NystromSolver"
+    ):
+        model = mc.KernelRidge(mc.RBF(0.3), "loo", solver=solver).fit(X, y)
+    assert 1e-4 <= model.alpha_ < 1e-3

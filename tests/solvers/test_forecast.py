@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from mercer.exceptions import (
     MercerError,
 )
 from mercer.solvers import forecast
+from mercer.solvers.protocol import PAIR, PAIR_COLUMN
 from solver_data import MATERN, TARGET, TRAIN, name
 
 Array = NDArray[np.floating[Any]]
@@ -39,12 +41,63 @@ def test_auto(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(mc.KernelRidge(MATERN, "loo")) == "NystromSolver"
 
 
+SIZES = (200, 1000, 1001, 2000, 3000, 4000, 5000, 8000, 12_000, 20_000, 30_000, 50_000)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mc.KernelRidge(mc.RBF(1.0)),
+        mc.KernelRidge(mc.RBF(1.0), "loo"),
+        mc.KernelLogisticRegression(mc.RBF(1.0)),
+        mc.KernelHuberRegressor(mc.RBF(1.0)),
+        mc.KernelQuantileRegressor(mc.RBF(1.0)),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("columns", [1, 30])
+def test_more_rows_never_cost_less(
+    model: Any, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for what landmarks save where they take the place of the last solver, at most half."""
+    monkeypatch.setattr(memory, "available", lambda: 2**34)
+    monkeypatch.setattr(forecast, "operations_per_second", lambda: 1e9)
+    pair = (PAIR + PAIR_COLUMN * columns) / 1e9
+    monkeypatch.setattr(forecast, "seconds_per_pair", lambda kernel, points: pair)
+    tables = [mc.forecast(model, np.zeros((n, columns))) for n in SIZES]
+    costs = [next(c for c in table.costs if c.solver == table.chosen) for table in tables]
+    names = [name(cost.solver) for cost in costs]
+    for (one, other), kinds in zip(pairwise(costs), pairwise(names), strict=True):
+        assert one.seconds is not None
+        assert other.seconds is not None
+        least = 0.5 if kinds[0] != kinds[1] == "NystromSolver" else 1.0
+        assert other.seconds > least * one.seconds
+    assert names[0] == "Cholesky"
+    assert names[-1] != "Cholesky"
+
+
+def test_the_matrix_is_taken_while_it_costs_less() -> None:
+    def taken(model: Any, n: int) -> str:
+        return name(mc.forecast(model, np.zeros((n, 8))).chosen)
+
+    given, chosen = mc.KernelRidge(mc.RBF(1.0)), mc.KernelRidge(mc.RBF(1.0), "loo")
+    assert taken(given, 5000) == "Cholesky"
+    assert taken(given, 15_000) == "ConjugateGradient"
+    assert taken(chosen, 2000) == "Cholesky"
+    assert taken(chosen, 4000) == "ConjugateGradient"
+    # Eleven kernels are compared on 3,000 rows, or on all.
+    scales = mc.KernelRidge(mc.RBF(1.0), "loo", length_scales="auto")
+    assert taken(scales, 4000) == "ConjugateGradient"
+    zero = mc.KernelRidge(mc.RBF(1.0), alpha=0.0)
+    assert taken(zero, 15_000) == "Cholesky"  # nothing else is possible
+
+
 def test_auto_is_what_fit_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 20_000)
     model = mc.KernelRidge(MATERN, 0.1)
     table = mc.forecast(model, TRAIN)
     assert "does not fit in memory" in str(table)
-    assert model.fit(TRAIN, TARGET).solver_ == table.chosen == S.ConjugateGradient()
+    assert model.fit(TRAIN, TARGET).solver_ == table.chosen == S.ConjugateGradient(random_state=0)
 
 
 def _unknown(A: Array, B: Array) -> Array:
@@ -103,7 +156,7 @@ def test_auto_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         mc.forecast(gp(mc.RBF(), 1.0, learn=False), rows(10_000)).reason
     )
     found = mc.forecast(mc.KernelRidge(noisy), many)
-    assert found.chosen == S.ConjugateGradient()
+    assert found.chosen == S.ConjugateGradient(random_state=0)
     assert "contains White" in found.reason
     assert "Falkon" in str(found)
     assert str(found).count("the kernel contains White") == 3  # NystromSolver, Falkon and why
@@ -159,4 +212,4 @@ def test_every_solver_is_in_the_forecast(monkeypatch: pytest.MonkeyPatch) -> Non
     hinge = mc.forecast(mc.KernelMachineClassifier(loss="hinge"), TRAIN, TARGET > 20)
     assert not hinge.is_possible
     assert "*" not in str(hinge)
-    assert "none: the loss has kinks, and the whole matrix does not fit" in str(hinge)
+    assert "none: does not fit in memory, and the whole matrix does not fit" in str(hinge)

@@ -16,6 +16,8 @@ so that one small decomposition is enough for every shift mu (`LowRankInverse`),
 rows. The difference in brackets cancels along F: it is computed in double precision, with shifts
 above the rounding error of S. See Woodbury (1950); Diaz, Epperly, Frangella, Tropp and Webber
 (2023), Robust, randomized preconditioning for kernel ridge regression.
+
+`LowRankMatrix` is F F' itself, for methods that need products with it and some of its blocks.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, qr, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, eigh, qr, solve_triangular
 
 from mercer.exceptions import ValidityError
 from mercer.linalg.blocked import multiply
 from mercer.linalg.cholesky import shifted_cholesky
+from mercer.parallel import cached_property
 
 Array = NDArray[np.floating[Any]]
 
@@ -38,6 +41,10 @@ Array = NDArray[np.floating[Any]]
 _ROUNDING = 16
 # The largest shift of a sketch, relative to the first one.
 _LARGEST_SHIFT = 1e7
+# The smallest ridge of `solve_plus_diagonal`, relative to the mean diagonal of F F'.
+_LEAST_RIDGE = 1e-12
+# Steps of iterative refinement of `solve_plus_diagonal`.
+_REFINEMENTS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,3 +146,61 @@ def nystrom_sketch(
     values = np.maximum(lengths**2 - shift, 0.0)
     error = max(0.0, 1 - float(values.sum()) / total) if total > 0 else 0.0
     return Sketch(left * np.sqrt(values), values, error)
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankMatrix:
+    """The matrix F F', which is not stored: its products, its diagonal and some of its blocks."""
+
+    factor: Array  # (n, k): F, in double precision
+
+    def __len__(self) -> int:
+        return len(self.factor)
+
+    def __matmul__(self, columns: Array) -> Array:
+        return np.asarray(self.factor @ (self.factor.T @ columns))
+
+    def __mul__(self, number: float) -> LowRankMatrix:
+        return LowRankMatrix(np.sqrt(number) * self.factor)
+
+    def __getitem__(self, block: tuple[Any, ...]) -> Array:
+        """A block, with rows and columns as `numpy.ix_` gives them."""
+        rows, columns = (np.ravel(part) for part in block)
+        return np.asarray(self.factor[rows] @ self.factor[columns].T)
+
+    @property
+    def rank(self) -> int:
+        """The number of columns of F."""
+        return int(self.factor.shape[1])
+
+    def diagonal(self) -> Array:
+        """Its diagonal."""
+        return self._diagonal
+
+    @cached_property
+    def _diagonal(self) -> Array:
+        return np.asarray(np.einsum("ij,ij->i", self.factor, self.factor))
+
+
+def solve_plus_diagonal(factor: Array, ridge: Array, right: Array) -> Array:
+    """Solve (F F' + diag(ridge)) x = right for more rows than columns, by Woodbury's formula.
+
+    A ridge that rounding would hide is raised; refinement removes the effect.
+    """
+    mean = float(np.mean(np.einsum("ij,ij->i", factor, factor)))
+    raised = np.maximum(ridge, _LEAST_RIDGE * mean + np.finfo(np.float64).tiny)[:, None]
+    weighted = factor / np.sqrt(raised)
+    square = weighted.T @ weighted
+    square.flat[:: len(square) + 1] += 1
+    cholesky = cho_factor(square, lower=True, overwrite_a=True, check_finite=False)
+
+    def apply(columns: Array) -> Array:
+        inside = factor.T @ (columns / raised)
+        solved = factor @ cho_solve(cholesky, inside, check_finite=False)
+        return np.asarray((columns - solved) / raised)
+
+    solution = apply(right)
+    for _ in range(_REFINEMENTS):
+        image = factor @ (factor.T @ solution) + ridge[:, None] * solution
+        solution = solution + apply(right - image)
+    return solution

@@ -15,6 +15,8 @@ Array = NDArray[np.floating[Any]]
 
 #: Largest exponent of exponential losses, which keeps products from overflowing.
 _LARGEST_EXPONENT = 300.0
+# The distance of the quartiles of a normal distribution of variance 1.
+_NORMAL_QUARTILES = 1.3489795003921634
 
 
 class Kink(NamedTuple):
@@ -308,6 +310,30 @@ def weighted_quantile(y: Array, weights: Array, level: float) -> float:
     order = np.argsort(y)
     mass = np.cumsum(weights[order])
     return float(y[order][np.searchsorted(mass, level * mass[-1])])
+
+
+def spread(y: Array, weights: Array) -> float:
+    """The spread of targets, which a few outliers do not change.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Targets.
+    weights : ndarray of shape (n,)
+        Their weights, positive.
+
+    Returns
+    -------
+    float
+        The distance of the quartiles over that of a normal distribution of variance 1; the standard
+        deviation if the quartiles are equal; 1 if all targets are.
+    """
+    quartiles = weighted_quantile(y, weights, 0.75) - weighted_quantile(y, weights, 0.25)
+    if quartiles > 0:
+        return quartiles / _NORMAL_QUARTILES
+    mean = np.average(y, weights=weights)
+    deviation = float(np.sqrt(np.average((y - mean) ** 2, weights=weights)))
+    return deviation if deviation > 0 and np.ptp(y) > 0 else 1.0
 
 
 def exponential(f: Any) -> Array:

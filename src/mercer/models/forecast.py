@@ -3,28 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from mercer import memory
+from mercer.estimator.base import KernelEstimator
 from mercer.exceptions import DataTypeError, ParameterTypeError
-from mercer.models.gaussian_process.regressor import GaussianProcessRegressor
-from mercer.models.machine.base import KernelMachine
-from mercer.models.ridge.kernel_ridge import KernelRidge
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.models.gaussian_process.classifier import GaussianProcessClassifier
+from mercer.models.kernel_regression.nadaraya_watson import NadarayaWatson
+from mercer.models.online.base import OnlineModel
+from mercer.models.online.perceptron import KernelPerceptron
+from mercer.models.svm.base import SupportVectorMachine
+from mercer.models.svm.detection import SupportVectorDetector
+from mercer.models.svm.regression import SupportVectorRegressor
 from mercer.solvers.forecast import Forecast
+from mercer.solvers.protocol import TOO_LARGE, Cost
+from mercer.solvers.speed import operations_per_second, seconds_per_pair
 
 
-def forecast(
-    model: KernelRidge | KernelMachine | GaussianProcessRegressor,
-    X: Any,
-    y: ArrayLike | None = None,
-) -> Forecast:
-    """Forecast the memory and operations of each solver, and the choice of "auto" with its reason.
+@dataclass(frozen=True)
+class _Fit:
+    """The cost of a model that has one way to be fitted, for n rows, as measured on defaults."""
+
+    pairs: float  # the time of a fit in kernel values, over n^2
+    row_size: float = 2_000.0  # bytes for each row
+    matrices: float = 0.0  # matrices of all pairs of rows
+    cubes: float = 0.0  # operations of matrix products over n^3
+    few_rows: int = 0  # rows up to which one more matrix is stored
+    why: str = "it has one way to be fitted"
+
+
+_SMO = "it has one way to be fitted, and the time depends on how many support vectors there are"
+_FITS: tuple[tuple[type, _Fit], ...] = (
+    (SupportVectorDetector, _Fit(1.1, few_rows=2048, why=_SMO)),
+    (SupportVectorRegressor, _Fit(3.3, few_rows=2048, why=_SMO)),
+    (SupportVectorMachine, _Fit(1.2, few_rows=2048, why=_SMO)),
+    (GaussianProcessClassifier, _Fit(50.0, matrices=4.3, cubes=32.0)),
+    (NadarayaWatson, _Fit(130.0, row_size=40_000.0)),
+    (KernelPerceptron, _Fit(330.0)),
+    (OnlineModel, _Fit(2.0)),
+)
+
+
+def forecast(model: KernelEstimator, X: Any, y: ArrayLike | None = None) -> Forecast:
+    """Forecast the memory and the seconds of a fit, by each solver if the model has several.
 
     Parameters
     ----------
-    model : KernelRidge, KernelMachine or GaussianProcessRegressor
+    model : KernelEstimator
         The model; it is not fitted.
     X : array-like, data frame, sequence, Blocks or Dask collection
         The rows to fit; pass an iterator, which can be read only once, as `Blocks`.
@@ -35,7 +66,12 @@ def forecast(
     Returns
     -------
     Forecast
-        The forecast, which prints as a table.
+        The forecast, which prints as a table, with the choice of "auto" and its reason.
+
+    Notes
+    -----
+    Seconds are operations divided by the speed of this machine, which is measured in milliseconds.
+    The operations are those of ordinary data: iterations take longer for a small alpha or C.
 
     Examples
     --------
@@ -45,17 +81,40 @@ def forecast(
     >>> type(mc.forecast(mc.KernelRidge(mc.RBF(1.0)), X).chosen).__name__
     'NystromSolver'
     """
-    if not isinstance(model, KernelRidge | KernelMachine | GaussianProcessRegressor):
-        raise ParameterTypeError(
-            f"forecast: model is a {type(model).__name__}, which does not choose among solvers by "
-            "what they cost; pass a KernelRidge, a machine of any loss, or a "
-            "GaussianProcessRegressor."
-        )
     if isinstance(X, Iterator):
         raise DataTypeError(
             f"forecast: X is a {type(X).__name__}, which can be gone through once, and would be "
             "used up before the fit; pass mercer.Blocks(X) to both, which keeps it in a file, or "
             "some rows as an array."
         )
-    result: Forecast = clone(model)._forecast_for(X, y)
-    return result
+    if hasattr(model, "_forecast_for"):
+        result: Forecast = clone(model)._forecast_for(X, y)
+        return result
+    for kind, fit in _FITS:
+        if isinstance(model, kind):
+            return _one_way(clone(model), X, fit)
+    raise ParameterTypeError(
+        f"forecast: model is a {type(model).__name__}, whose cost is not known; pass a kernel "
+        "model, such as KernelRidge() or SVC()."
+    )
+
+
+def _one_way(model: Any, X: Any, fit: _Fit) -> Forecast:
+    """The forecast of a model with one way to be fitted."""
+    kernel, points = _points(model, X)
+    n = float(len(points))
+    size = 8 * (fit.matrices + (n <= fit.few_rows)) * n**2 + fit.row_size * n
+    seconds = fit.pairs * n**2 * seconds_per_pair(kernel.resolve(points), points)
+    seconds += fit.cubes * n**3 / operations_per_second()
+    obstacle = TOO_LARGE if size > memory.available() else ""
+    cost = Cost(model, size, fit.cubes * n**3, fit.pairs * n**2, obstacle, seconds)
+    return Forecast((cost,), model, fit.why)
+
+
+def _points(model: Any, X: Any) -> tuple[Kernel, Points]:
+    """The kernel of a model, and rows as it takes them."""
+    if isinstance(model, SupportVectorMachine):
+        kernel, points = model._read_points(X)
+        return kernel, points
+    kernel = model._kernel_or_default(model.kernel)
+    return kernel, model._validate_points(kernel, X, reset=True)

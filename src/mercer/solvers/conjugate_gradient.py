@@ -32,7 +32,6 @@ from mercer.sampling import random_numbers, seed_from
 from mercer.solvers.newton.products import Products
 from mercer.solvers.protocol import (
     MANY_ROWS,
-    PAIR,
     Cost,
     FitProblem,
     PathAnswer,
@@ -47,8 +46,13 @@ from mercer.solvers.ridge.iterations import Stopped
 
 Array = NDArray[np.floating[Any]]
 
-# Smallest alpha that a search chooses, relative to the mean diagonal: smaller ones do not converge.
+# Smallest alpha that a search compares at first, relative to the mean diagonal: smaller ones may
+# not converge.
 _LEAST_CHOICE = 1e-4
+# Memory of a fit, relative to what it holds at its end.
+_WORK_SPACE = 1.4
+# Largest condition number of preconditioned equations for which a smaller alpha is compared.
+_CONDITION = 1e4
 _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "pivoted": "greedy"}
 
 
@@ -73,7 +77,8 @@ class ConjugateGradient(Solver):
         Number of rows of the random sample on which alphas and length-scales are compared, by exact
         leave-one-out errors; the best candidate is then fitted to all rows. With all rows the
         choice is that of `Cholesky`, except that alphas below 1e-4 of the mean of w_i K_ii are
-        ignored, unless all are below, because they need too many iterations.
+        ignored if the preconditioner leaves out so much that they need too many iterations. A
+        warning says so where this decides the choice.
     random_state : int, RandomState, Generator or None
         The random numbers of pivots, vectors and the sample.
 
@@ -126,15 +131,20 @@ class ConjugateGradient(Solver):
         """The cost of products with the matrix and of the preconditioner."""
         n, rank = problem.n, self.rank_for(problem.n)
         size = problem.factors * factor_size(n, rank, problem.dtype) + 64.0 * n * problem.columns
-        products = problem.iterations * PAIR * float(n) ** 2
-        operations = problem.solves * (2.0 * n * rank**2 + products)
-        return Cost(self, size, operations + problem.search() + problem.variances)
+        size = max(_WORK_SPACE * size, problem.compared_size(self.search_rows))
+        pairs = problem.solves * problem.iterations * float(n) ** 2
+        operations = problem.preconditioners * 2.0 * n * rank**2 + 2.0 * problem.coupled * pairs
+        operations += problem.search() + problem.variances
+        return Cost(self, size, operations + problem.compared(self.search_rows), pairs)
 
     def _must_fit(self, problem: FitProblem) -> bool:
         return problem.n > problem.small_rows
 
     def _impractical(self, problem: FitProblem) -> str:
-        return MANY_ROWS if problem.n > problem.product_rows else ""
+        return MANY_ROWS if problem.products_are_dear else ""
+
+    def _impossible(self, problem: FitProblem) -> str:
+        return problem.product_restriction
 
     def search(self, tasks: Sequence[RidgeTask]) -> SearchAnswer:
         """Compare candidates on a sample of rows, and solve for all rows at the best.
@@ -146,11 +156,37 @@ class ConjugateGradient(Solver):
         alphas = tasks[0].on_grid().alphas
         tasks = [replace(task, alphas=alphas) for task in tasks]
         rows = self._sample(tasks[0])
-        errors = np.stack([_sampled_errors(task, rows) for task in tasks])
+        errors = np.stack([_sampled_errors(task, rows, _LEAST_CHOICE) for task in tasks])
         tasks[0].require_choice(errors)
         best, column = divmod(int(np.argmin(errors)), len(alphas))
+        wanted = column
+        if np.isinf(errors[best, alphas < alphas[column]]).all():  # smaller ones were left out
+            errors[best] = _sampled_errors(tasks[best], rows, 0.0)
+            wanted = int(np.argmin(errors[best]))
+            if wanted != column:
+                least = self._least_choice(tasks[best]) * _mean_diagonal(tasks[best], rows)
+                errors[best, alphas < min(least, alphas[column])] = np.inf
+                column = int(np.argmin(errors[best]))
         answer = self.ridge(tasks[best].at(float(alphas[column])))
+        if wanted != column and not answer.doubt:
+            doubt = (
+                f"alpha = {alphas[column]:.3g} is the smallest that iterations were taken to reach,"
+                f" and {alphas[wanted]:.3g} would be better; pass it as alpha, or "
+                "solver=mercer.solvers.NystromSolver()"
+            )
+            answer = replace(answer, doubt=doubt)
         return SearchAnswer(answer, best, alphas, errors)
+
+    def _least_choice(self, task: RidgeTask) -> float:
+        """The smallest alpha, over the mean diagonal, for which the preconditioner is good enough.
+
+        What it leaves out of the trace bounds the largest eigenvalue that it leaves out.
+        """
+        part = task.part("ConjugateGradient")
+        seed = seed_from(random_numbers(self.random_state, task.owner))
+        factor = self._factor(KernelColumns(task.kernel, part.points, part.weights), seed)
+        error = 1.0 if factor is None else factor.trace_error
+        return min(_LEAST_CHOICE, task.n * error / _CONDITION)
 
     def _sample(self, task: RidgeTask) -> NDArray[np.intp]:
         """The rows on which candidates are compared, among those of positive weight."""
@@ -267,8 +303,11 @@ class ConjugateGradient(Solver):
         )
 
 
-def _sampled_errors(task: RidgeTask, rows: NDArray[np.intp]) -> Array:
-    """The criterion at each alpha on some rows; infinite for alphas that are too small."""
+def _sampled_errors(task: RidgeTask, rows: NDArray[np.intp], least: float) -> Array:
+    """The criterion at each alpha on some rows; infinite for alphas that are too small.
+
+    `least` is relative to the mean of w_i K_ii.
+    """
     errors = np.full(task.alphas.shape, np.inf)
     if len(rows) < 2:  # no row remains when one is left out
         return errors
@@ -279,11 +318,17 @@ def _sampled_errors(task: RidgeTask, rows: NDArray[np.intp]) -> Array:
     problem = RidgeProblem(
         gram, part.targets[rows], weights, task.fit_intercept, groups, out.scatter
     )
-    considered = task.alphas >= _LEAST_CHOICE * problem.mean_diagonal
+    considered = task.alphas >= least * problem.mean_diagonal
     if not considered.any():
         considered[:] = True
     errors[considered] = problem.errors(task.alphas[considered], task.criterion)
     return errors
+
+
+def _mean_diagonal(task: RidgeTask, rows: NDArray[np.intp]) -> float:
+    """The mean of w_i K_ii over some rows."""
+    part = task.compared("ConjugateGradient").part
+    return float(np.mean(part.mass[rows] * task.kernel.diag(part.points[rows])))
 
 
 def factor_size(n: int, rank: int, dtype: np.dtype[Any]) -> float:

@@ -15,9 +15,9 @@ from mercer.linalg.cholesky import RIDGE
 from mercer.rows.left_out import LeftOut
 from mercer.rows.rows import RowBlock
 from mercer.solvers.protocol import (
+    FEW_ROWS,
     IN_BLOCKS,
     MANY_ROWS,
-    PAIR,
     TOO_LARGE,
     Cost,
     FitProblem,
@@ -37,6 +37,12 @@ Array = NDArray[np.floating[Any]]
 FACTOR_MATRICES = 1.1
 #: Copies that eigenvectors or a tridiagonal form take: a copy, and two of workspace.
 SPECTRAL_MATRICES = 4.1
+#: Copies of a machine with a smooth loss: the matrix, scaled, some rows of it, and a factor.
+NEWTON_MATRICES = 4.2
+#: Copies of a machine with several functions that are fitted together.
+JOINT_MATRICES = 3.2
+#: Copies of a machine whose loss has kinks.
+KINKED_MATRICES = 3.2
 
 
 class DenseSolver(Solver):
@@ -51,7 +57,7 @@ class DenseSolver(Solver):
         """The matrix and its factors."""
         matrices, operations = problem.dense(eigenvectors=self.eigenvectors)
         pairs = float(problem.n) ** 2
-        return Cost(self, matrices * pairs * problem.dtype.itemsize, operations + PAIR * pairs)
+        return Cost(self, matrices * pairs * problem.dtype.itemsize, operations, pairs)
 
     def obstacle(self, problem: FitProblem) -> str:
         """Why the matrix is impossible, or not what "auto" takes."""
@@ -60,7 +66,9 @@ class DenseSolver(Solver):
         size = self.cost(problem).size
         if size is not None and not problem.fits(size):
             return TOO_LARGE
-        return MANY_ROWS if problem.n > problem.dense_rows and not problem.needs_matrix else ""
+        if problem.n <= min(FEW_ROWS, problem.dense_rows) or not problem.matrix_is_dear:
+            return ""
+        return "" if problem.needs_matrix else MANY_ROWS
 
     def search(self, tasks: Sequence[RidgeTask]) -> SearchAnswer:
         """Compare every kernel with every alpha, from one reduction of each matrix."""

@@ -3,18 +3,20 @@
 For each kind of model there is an ordered list of candidates. "auto" takes the first without an
 obstacle, and prices no other. The table of `mercer.forecast` prices all.
 
-=======================  ============  ===================  ================
-limit                    kernel ridge  machines             Gaussian process
-=======================  ============  ===================  ================
-1. few own features      `Primal`      `Primal`             `Primal`
-2. rows, matrix fits     15,000        10,000               15,000
-3. rows, by products     100,000       -                    100,000
-4. more, or in blocks    landmarks     landmarks            landmarks
-=======================  ============  ===================  ================
+=======================  ==============  =====================  ================
+limit                    kernel ridge    machines               Gaussian process
+=======================  ==============  =====================  ================
+1. few own features      `Primal`        `Primal`               `Primal`
+2. matrix fits           cheaper than 3  cheaper than 3         15,000 rows
+3. by products           100,000 rows    half a minute, smooth  100,000 rows
+4. more, or in blocks    landmarks       landmarks              landmarks
+=======================  ==============  =====================  ================
 
 The second is `Cholesky`, the third `ConjugateGradient`, the last `NystromSolver`. A kernel that is
-not known to be valid, or a loss with kinks, takes the whole matrix however many rows there are, if
-it fits. Kernel ridge without any other way takes conjugate gradients beyond 100,000 rows too.
+not known to be valid takes the whole matrix however many rows there are, if it fits. Losses with
+kinks go from the matrix to landmarks. Costs are the operations of `Solver.cost`, so that the choice
+does not depend on the machine. Kernel ridge without any other way takes conjugate gradients beyond
+100,000 rows too.
 `Spectral`, `Falkon` and `RandomFeatures` are priced, but taken only if the user asks for them.
 """
 
@@ -28,18 +30,18 @@ import numpy as np
 
 from mercer.features.fourier import RandomFourier
 from mercer.kernels.base import Kernel, value_type
-from mercer.rows.rows import RowSource
+from mercer.rows.rows import InMemory, RowSource
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import FACTOR_MATRICES, SPECTRAL_MATRICES, Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
-from mercer.solvers.kernel_features import may_hold
-from mercer.solvers.newton.on_features import UNKNOWNS, in_one_matrix
 from mercer.solvers.nystrom import Falkon, NystromSolver
 from mercer.solvers.protocol import (
+    FEW_ROWS,
     IN_BLOCKS,
     INVALID,
     MANY_FEATURES,
     MANY_ROWS,
+    PAIR,
     TOO_LARGE,
     UNASKED,
     UNKNOWN,
@@ -52,6 +54,7 @@ from mercer.solvers.protocol import (
     not_positive,
     own_features,
 )
+from mercer.solvers.speed import operations_per_second, seconds_per_pair
 
 # Why the whole matrix is not taken.
 _NO_MATRIX = {
@@ -59,6 +62,11 @@ _NO_MATRIX = {
     TOO_LARGE: "the whole matrix does not fit in memory",
     MANY_ROWS: "rows are too many for the whole matrix",
 }
+# Operations over n^3 of a reduction to tridiagonal form and of an eigendecomposition, which are
+# slower than matrix products.
+_TRIDIAGONAL, _EIGENVECTORS = 8.0, 20.0
+# Factor of the rows for which kernel ridge counts its landmarks.
+_MORE_LANDMARKS = 6
 # What can be done where neither landmarks nor the whole matrix are possible.
 _WAYS_OUT = {
     WHITE: "leave White out, and give its variance to the model as alpha= or noise=",
@@ -124,7 +132,7 @@ def landmark_count(n: int) -> int:
     return int(np.clip(5 * np.sqrt(n), 500, 4000))
 
 
-# The three kinds of fits --------------------------------------------------------------------------
+# Fits --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +141,10 @@ class RidgeFit(Priced):
 
     smallest_alpha: float  # infinite for the default grid
     searches: bool  # whether alpha or length-scales are chosen
+    kernels: int = 1  # how many kernels are compared
 
     small_rows: ClassVar[float] = 100_000
+    iterations: ClassVar[int] = 40
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -148,14 +158,38 @@ class RidgeFit(Priced):
 
     @property
     def landmarks(self) -> int:
-        """Rows of weight 0 are not taken as landmarks."""
-        return min(self.rows.statistics.rows, landmark_count(self.n))
+        """More than for a Gaussian process, which needs them again; no rows of weight 0."""
+        return min(self.rows.statistics.rows, landmark_count(_MORE_LANDMARKS * self.n))
+
+    @property
+    def matrix_is_dear(self) -> bool:
+        """Beyond a few rows the matrix is taken while it costs less than products with it."""
+        if self.n <= FEW_ROWS or self.restriction:
+            return super().matrix_is_dear
+        dearer = self.work(Cholesky()) > self.work(ConjugateGradient())
+        return super().matrix_is_dear or dearer
+
+    def search(self, landmarks: int | None = None) -> float:
+        """An eigendecomposition for all alphas."""
+        m = 0 if landmarks is None else landmarks
+        return self.searches * self.kernels * _EIGENVECTORS * float(m) ** 3
+
+    def compared(self, rows: int) -> float:
+        """A tridiagonal form for every kernel."""
+        return self.searches * self.kernels * _TRIDIAGONAL * float(min(rows, self.n)) ** 3
+
+    def compared_size(self, rows: int) -> float:
+        """The matrix of these rows, and its work space."""
+        matrix = float(min(rows, self.n)) ** 2 * self.dtype.itemsize
+        return self.searches * SPECTRAL_MATRICES * matrix
 
     def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
         """Eigenvectors, a tridiagonal form for all alphas, or one Cholesky factor."""
-        cubes = 9.0 if eigenvectors else 4.0 if self.searches else 1 / 3
-        whole = self.searches or eigenvectors
-        return SPECTRAL_MATRICES if whole else FACTOR_MATRICES, cubes * float(self.n) ** 3
+        cubes = _EIGENVECTORS if eigenvectors else 1 / 3
+        operations = cubes * float(self.n) ** 3
+        if self.searches:
+            operations += self.kernels * _TRIDIAGONAL * float(self.n) ** 3
+        return SPECTRAL_MATRICES if self.searches or eigenvectors else FACTOR_MATRICES, operations
 
     def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
         """One pass over the rows; a map may hold the features of all of them."""
@@ -184,18 +218,18 @@ class RidgeFit(Priced):
 
     def candidates(self) -> Candidates:
         """Features, the matrix, products with it, landmarks."""
-        n, dense = self.n, self.dense_rows
+        n = self.n
         yield Primal(), f"the kernel has fewer features than would pay for {n} rows"
-        fits = f"{n} rows are no more than {dense}, and their matrix fits"
-        if n > dense:
+        fits = f"the matrix of {n} rows fits, and costs less than iterations"
+        if n > min(FEW_ROWS, self.dense_rows) and self.needs_matrix:
             fits = f"{as_reason(self.needs_matrix)}, and the matrix of {n} rows fits"
         yield Cholesky(), fits
-        products = self.product_rows
-        yield ConjugateGradient(), f"{n} rows are more than {dense}, and no more than {products}"
+        why = f"products with the matrix of {n} rows cost less than factors of it"
+        yield ConjugateGradient(random_state=0), why
         many = f"{n} rows are too many for the whole matrix"
         if not self.in_memory:
             many = f"{n} rows come in blocks, and landmarks need only sums over them"
-        yield NystromSolver(self.landmarks), many
+        yield NystromSolver(self.landmarks, random_state=0), many
 
     def last_resort(self, obstacles: Sequence[tuple[Solver, str]]) -> Choice:
         """Solvers that only "auto" avoids, before none."""
@@ -208,115 +242,6 @@ class RidgeFit(Priced):
         if products[1] == MANY_ROWS:
             return Choice(products[0], reason)
         return super().last_resort(obstacles)
-
-
-@dataclass(frozen=True, eq=False)
-class MachineFit(Priced):
-    """A machine of any convex loss: a linear system in each Newton step."""
-
-    outputs: int  # functions that are fitted
-    joint: bool  # whether they are fitted together, and not one after the other
-    smooth: bool  # whether the loss is
-
-    dense_rows: ClassVar[int] = 10_000
-    product_rows: ClassVar[float] = np.inf
-    iterations: ClassVar[int] = 30
-    landmark_matrices: ClassVar[int] = 4
-    #: Newton steps for each function.
-    steps: ClassVar[int] = 10
-    #: Landmarks at most: every step costs n m^2 operations.
-    most_landmarks: ClassVar[int] = 1000
-
-    @property
-    def n(self) -> int:
-        """The number of rows of positive weight."""
-        return self.rows.statistics.rows
-
-    @property
-    def coupled(self) -> int:
-        """All functions, or one after the other."""
-        return self.outputs if self.joint else 1
-
-    @property
-    def columns(self) -> int:
-        """One for each function that is fitted with others."""
-        return self.coupled
-
-    @property
-    def functions(self) -> int:
-        """The number of functions."""
-        return self.outputs
-
-    @property
-    def solves(self) -> float:
-        """Newton steps of all functions."""
-        return float(self.outputs) * self.steps
-
-    @property
-    def landmark_work(self) -> float:
-        """Second derivatives of all pairs of functions that are fitted together."""
-        return 2 * self._blocks
-
-    @property
-    def _blocks(self) -> float:
-        """Blocks of second derivatives for each of the functions that are fitted together."""
-        k = self.coupled
-        return max(1.0, k * (k - 1) / 2) / k
-
-    @property
-    def landmarks(self) -> int:
-        """Few enough that one matrix holds the unknowns."""
-        most = max(100, UNKNOWNS // self.coupled)
-        return min(landmark_count(self.n), self.most_landmarks, most, self.n)
-
-    @staticmethod
-    def matrices(outputs: int) -> float:
-        """Copies of the Gram matrix: scaled, its factor, and one more factor for each class."""
-        return SPECTRAL_MATRICES + (outputs if outputs > 1 else 0)
-
-    def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
-        """A Cholesky factor in each step."""
-        return self.matrices(self.outputs), self.solves * float(self.n) ** 3 / 3
-
-    def features(self, width: int, *, approximate: bool = False) -> tuple[float, float]:
-        """Second derivatives in each step, in one matrix or by iterations."""
-        n, k, solves = self.n, self.coupled, self.solves
-        stored, turning = self.stored(width), 0.0
-        if n < width and self.in_memory:  # rows become coordinates in the span of their features
-            stored, turning, width = 16.0 * n * width, 4.0 * width * n**2, n
-        if in_one_matrix(k, width):
-            operations = 2 * solves * self._blocks * n * width**2 + solves * k**2 * width**3 / 3
-            return 32.0 * (k * width) ** 2 + stored, operations + turning
-        iterations = 4.0 * self.iterations * n * width
-        return 32.0 * k * width**2 + stored, solves * (iterations + width**3) + turning
-
-    def feature_obstacle(self, width: int) -> str:
-        """Features pay if their operations are fewer than those of the matrix."""
-        whole = self.dense(eigenvectors=False)[1]
-        return MANY_FEATURES if self.features(width)[1] >= whole + 50.0 * self.n**2 else ""
-
-    def stored(self, width: int) -> float:
-        """Features of rows in memory are held if there is room."""
-        size = 8.0 * self.n * width
-        return size if self.in_memory and may_hold(size) else 0.0
-
-    @property
-    def restriction(self) -> str:
-        """Losses with kinks are minimised with the whole matrix."""
-        return "" if self.smooth else "the loss has kinks"
-
-    def candidates(self) -> Candidates:
-        """Features, the matrix, landmarks."""
-        n = self.n
-        yield Primal(), f"the kernel has few features beside {n} rows"
-        fits = f"{n} rows are no more than {self.dense_rows}, and their matrix fits"
-        yield Cholesky(), as_reason(self.needs_matrix) or fits
-        why = "are too many for the whole matrix" if self.in_memory else "come in blocks"
-        yield NystromSolver(self.landmarks), f"{n} rows {why}"
-
-    def others(self) -> tuple[Solver, ...]:
-        """Conjugate gradients are taken only if they are asked for."""
-        return ConjugateGradient(), *super().others()[1:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -449,7 +374,7 @@ class Forecast:
     >>> import mercer as mc
     >>> X = np.zeros((50_000, 3))
     >>> print(mc.forecast(mc.KernelRidge(mc.RBF(1.0)), X).reason)
-    50000 rows are more than 15000, and no more than 100000
+    products with the matrix of 50000 rows cost less than factors of it
     """
 
     costs: tuple[Cost, ...]
@@ -457,7 +382,7 @@ class Forecast:
     reason: str
 
     def __str__(self) -> str:
-        lines = [f"{'solver':<24} {'memory':>10} {'operations':>11}"]
+        lines = [f"{'solver':<24} {'memory':>10} {'time':>11}"]
         for cost in self.costs:
             taken = type(cost.solver) is type(self.chosen) and self.is_possible
             lines.append(f"* {cost.requested.line}" if taken else f"  {cost.line}")
@@ -480,7 +405,7 @@ def forecast(problem: Priced, asked: Cost | None = None) -> Forecast:
         cost = priced(problem, solver)
         costs.append(replace(cost, obstacle=cost.obstacle or UNASKED))
     if asked is None:
-        return Forecast(tuple(costs), choice.solver, choice.reason)
+        return Forecast(_timed(problem, costs), choice.solver, choice.reason)
     own = asked.requested
     kinds = [type(cost.solver) for cost in costs]
     if type(own.solver) in kinds:
@@ -488,7 +413,22 @@ def forecast(problem: Priced, asked: Cost | None = None) -> Forecast:
     else:
         costs.append(own)
     auto = f"would take {type(choice.solver).__name__}" if choice.possible else "finds no solver"
-    return Forecast(tuple(costs), own.solver, f'asked for; "auto" {auto}: {choice.reason}')
+    return Forecast(
+        _timed(problem, costs), own.solver, f'asked for; "auto" {auto}: {choice.reason}'
+    )
+
+
+def _timed(problem: FitProblem, costs: Sequence[Cost]) -> tuple[Cost, ...]:
+    """The costs in seconds on this machine; kernel values are timed on rows in memory."""
+    rate, rows = operations_per_second(), problem.rows
+    points = rows.part.points if isinstance(rows, InMemory) else rows.first_row
+    pair = seconds_per_pair(problem.kernel, points) if len(points) > 1 else PAIR / rate
+    return tuple(
+        replace(cost, seconds=cost.operations / rate + pair * cost.pairs)
+        if cost.operations is not None
+        else cost
+        for cost in costs
+    )
 
 
 def priced(problem: Priced, solver: Solver) -> Cost:

@@ -32,7 +32,6 @@ from mercer.solvers.newton.directions import DirectNewton, InexactNewton
 from mercer.solvers.newton.machine import MachineTask
 from mercer.solvers.newton.on_landmarks import LandmarkMachine
 from mercer.solvers.protocol import (
-    PAIR,
     WHITE,
     Cost,
     FitProblem,
@@ -47,6 +46,8 @@ from mercer.solvers.ridge.iterations import Stopped
 
 # Number of iterations of `Falkon` per linear system, for the forecast of its cost.
 _ITERATIONS = 30
+# Operations of a selection by kernel values over n m^2, for the forecast of its cost.
+_SELECTION = 5.0
 
 
 class LandmarkSolver(Solver):
@@ -134,8 +135,9 @@ class NystromSolver(LandmarkSolver):
         """The cost of sums over pairs of landmarks, in one pass per linear system."""
         n, m = problem.n, self.count(problem.n)
         size = 8.0 * problem.landmark_matrices * (problem.coupled * m) ** 2 + problem.stored(m)
-        work = problem.solves * problem.landmark_work * n * m**2 + PAIR * n * m
-        return Cost(self, size, problem.search(m) + work)
+        selection = 0.0 if _is_uniform(self.landmarks) else _SELECTION
+        work = (problem.solves * problem.landmark_work + selection) * n * m**2
+        return Cost(self, size, problem.search(m) + work, float(n) * m)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         chosen = self._select(task)
@@ -148,6 +150,11 @@ class NystromSolver(LandmarkSolver):
     def direct(self) -> DirectNewton:
         """Newton directions from the Hessian, n m^2 operations each."""
         return DirectNewton()
+
+
+def _is_uniform(landmarks: Any) -> bool:
+    """Whether landmarks are given, or selected without kernel values."""
+    return not isinstance(landmarks, str) or landmarks == "uniform"
 
 
 def _kept(landmarks: Any) -> Any:
@@ -218,9 +225,9 @@ class Falkon(LandmarkSolver):
     def cost(self, problem: FitProblem) -> Cost:
         """The cost of passes over pairs of rows and landmarks, and of the preconditioner."""
         n, m = problem.n, self.count(problem.n)
-        passes = problem.solves * _ITERATIONS * PAIR * n * m
-        operations = problem.search() + problem.variances + float(m) ** 3 + passes
-        return Cost(self, 8.0 * 4 * problem.functions * m**2, operations)
+        passes = problem.solves * _ITERATIONS * n * m
+        operations = problem.search() + problem.variances + float(m) ** 3
+        return Cost(self, 8.0 * 4 * problem.functions * m**2, operations, passes)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         task.the_alpha("Falkon")

@@ -35,8 +35,16 @@ Report = Callable[[Callable[[], "RidgeAnswer"]], bool]
 
 #: The number of alphas that are compared where the user gives none.
 _N_ALPHAS = 25
-#: Operations for a kernel value and its share of a product.
-PAIR = 50.0
+# Costs are in operations of a matrix product, 2 n^3 of which take n columns of n rows. What is not
+# such a product counts by the time that it takes, as measured on one core.
+#: A kernel value and its share of a product with the kernel matrix.
+PAIR = 30.0
+#: What each column of the data adds to that.
+PAIR_COLUMN = 2.0
+#: Rows up to which the whole matrix takes a moment, whatever else there is.
+FEW_ROWS = 1000
+#: Operations that take one core about half a minute: the most that machines take to be exact.
+PATIENCE = 2e12
 
 # Obstacles ----------------------------------------------------------------------------------------
 
@@ -118,6 +126,33 @@ class FitProblem(ABC):
         """The type of kernel values."""
         return np.dtype(np.float64)
 
+    def work(self, solver: Solver) -> float:
+        """The operations of a solver, kernel values included; infinite if they are not known."""
+        cost, data = solver.cost(self), self.rows.first_row.data
+        if cost.operations is None:
+            return np.inf
+        table = np.ndim(data) == 2 and not self.kernel.input_tags()["pairwise"]
+        columns = int(np.shape(data)[-1]) if table else 0
+        return cost.operations + (PAIR + PAIR_COLUMN * columns) * cost.pairs
+
+    @property
+    def matrix_is_dear(self) -> bool:
+        """Whether rows are too many for the whole matrix, where another solver is possible."""
+        return self.n > self.dense_rows
+
+    @property
+    def products_are_dear(self) -> bool:
+        """Whether rows are too many for products with the whole matrix."""
+        return self.n > self.product_rows
+
+    def compared(self, rows: int) -> float:
+        """Operations to compare candidates on some rows; none if nothing is chosen."""
+        return 0.0
+
+    def compared_size(self, rows: int) -> float:
+        """Bytes to compare candidates on some rows."""
+        return 0.0
+
     @property
     def columns(self) -> int:
         """Right-hand sides of a linear system."""
@@ -136,6 +171,11 @@ class FitProblem(ABC):
     @property
     def solves(self) -> float:
         """Linear systems that the fit solves."""
+        return 1.0
+
+    @property
+    def preconditioners(self) -> float:
+        """Preconditioners that iterations need."""
         return 1.0
 
     @property
@@ -174,6 +214,11 @@ class FitProblem(ABC):
         return ""
 
     @property
+    def product_restriction(self) -> str:
+        """The obstacle to solvers by products with the matrix."""
+        return self.restriction
+
+    @property
     def landmark_restriction(self) -> str:
         """The obstacle to landmarks, beside what the kernel says."""
         return self.restriction
@@ -210,8 +255,10 @@ class Cost:
 
     solver: Any
     size: float | None  # bytes, beside the data; None where it is not known
-    operations: float | None  # floating-point operations, about
+    operations: float | None  # operations of matrix products, without kernel values
+    pairs: float = 0.0  # kernel values
     obstacle: str = ""  # why it is impossible, or not what "auto" takes; empty if it is neither
+    seconds: float | None = None  # on this machine, in a forecast
 
     @property
     def requested(self) -> Cost:
@@ -223,8 +270,8 @@ class Cost:
         """Name, amounts and obstacle, in columns."""
         name = type(self.solver).__name__
         size = "-" if self.size is None else memory.readable(int(self.size))
-        operations = "-" if self.operations is None else f"{self.operations:.1e}"
-        return f"{name:<22} {size:>10} {operations:>11}  {self.obstacle}".rstrip()
+        seconds = "-" if self.seconds is None else f"{self.seconds:.2g} s"
+        return f"{name:<22} {size:>10} {seconds:>11}  {self.obstacle}".rstrip()
 
 
 # What is solved -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.linear_model import (
     LogisticRegression,
 )
@@ -20,6 +21,7 @@ from mercer.exceptions import (
     NumericalWarning,
     ParameterError,
 )
+from mercer.solvers.newton import curvature
 
 Array = NDArray[np.floating[Any]]
 LABELLED = ["logistic", "hinge", "squared_hinge", "exponential"]
@@ -285,3 +287,41 @@ def test_a_users_probability_has_a_logarithm() -> None:
     np.testing.assert_allclose(
         model.predict_log_proba(X)[inside, 1], np.log(second[inside]), rtol=1e-12, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("alpha", [1.0, 0.01])
+def test_many_classes_by_iterations_are_those_of_factors(
+    alpha: float, fit_intercept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(140) % 20
+    rows = rng.normal(size=(20, 3))[labels] + 0.3 * rng.normal(size=(140, 3))
+    weights = rng.uniform(0.5, 2, size=140)
+    model = mc.KernelLogisticRegression(mc.RBF(1.0), alpha, fit_intercept)
+    iterated = clone(model).fit(rows, labels, weights)
+    assert iterated.converged_
+    monkeypatch.setattr("mercer.models.machine.fitting._FEW_CLASSES", 20)
+    exact = clone(model).fit(rows, labels, weights)
+    np.testing.assert_allclose(
+        iterated.predict_proba(rows), exact.predict_proba(rows), rtol=1e-5, atol=1e-8
+    )
+    np.testing.assert_allclose(iterated.dual_coef_.sum(axis=1), 0, atol=1e-6)
+
+
+def test_steps_with_many_classes_take_no_factor_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    orders: list[int] = []
+    whole = curvature.factorised
+
+    def counted(matrix: Any) -> Any:
+        orders.append(len(matrix))
+        return whole(matrix)
+
+    monkeypatch.setattr(curvature, "factorised", counted)
+    rng = np.random.default_rng(1)
+    labels = np.arange(120) % 40
+    rows = rng.normal(size=(40, 3))[labels] + 0.3 * rng.normal(size=(120, 3))
+    model = mc.KernelLogisticRegression(mc.RBF(1.0)).fit(rows, labels)
+    assert model.converged_
+    assert not orders
+    assert model.n_iter_ < 20

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import LinearConstraint, linprog, minimize
+from scipy.stats import norm
 from sklearn.linear_model import (
     GammaRegressor,
     HuberRegressor,
@@ -23,6 +24,7 @@ from sklearn.svm import SVR
 import mercer as mc
 from machine_problems import COUNTS, RBF, WEIGHTS, N, X, Y, Z, objective
 from mercer import losses
+from mercer.exceptions import ParameterError
 
 Array = NDArray[np.floating[Any]]
 SMOOTH = ["squared", "huber"]
@@ -58,6 +60,52 @@ def test_a_linear_kernel_is_huber_regression_at_its_scale() -> None:
         mc.Linear(), delta=1.2 * peer.scale_, alpha=0.4 * peer.scale_
     ).fit(X, Y)
     np.testing.assert_allclose(model.predict(Z), peer.predict(Z), rtol=1e-5)
+
+
+@pytest.mark.parametrize("c", [1e-6, 1e6])
+@pytest.mark.parametrize(
+    "model", [mc.KernelQuantileRegressor(RBF), mc.KernelHuberRegressor(RBF)], ids=repr
+)
+def test_defaults_follow_the_unit_of_the_targets(model: Any, c: float) -> None:
+    one, other = model.fit(X, Y, WEIGHTS).predict(Z), model.fit(X, c * Y, WEIGHTS).predict(Z)
+    np.testing.assert_allclose(other, c * one, rtol=1e-7, atol=1e-7 * c)
+    assert np.ptp(one) > 0.1 * np.ptp(Y)
+
+
+def test_the_spread_is_that_of_the_quartiles() -> None:
+    y = np.random.default_rng(0).normal(5, 3, size=4001)
+    quartiles = np.percentile(y, [25, 75])
+    expected = (quartiles[1] - quartiles[0]) / (norm.ppf(0.75) - norm.ppf(0.25))
+    y[:20] = 1e9
+    assert losses.base.spread(y, np.ones(4001)) == pytest.approx(expected, rel=0.02)
+    counts = np.random.default_rng(1).integers(1, 4, size=4001)
+    repeated = losses.base.spread(np.repeat(y, counts), np.ones(counts.sum()))
+    assert losses.base.spread(y, counts.astype(float)) == repeated
+    assert losses.base.spread(np.r_[np.zeros(9), 1.0], np.ones(10)) == pytest.approx(0.3)
+    assert losses.base.spread(np.full(7, 4.0), np.ones(7)) == 1.0
+
+
+def test_the_numbers_that_defaults_become_are_shown() -> None:
+    unit = losses.base.spread(Y, np.ones(N))
+    quantile = mc.KernelQuantileRegressor(RBF).fit(X, Y)
+    assert quantile.alpha_ == pytest.approx(1 / unit)
+    given = mc.KernelQuantileRegressor(RBF, alpha=1 / unit).fit(X, Y)
+    np.testing.assert_allclose(quantile.predict(Z), given.predict(Z), rtol=1e-9)
+    huber = mc.KernelHuberRegressor(RBF).fit(X, Y)
+    assert huber.loss_ == losses.Huber(delta=1.35 * unit)
+    with pytest.raises(ParameterError, match=r"alpha = 'wide' is not .* or .scale."):
+        mc.KernelQuantileRegressor(RBF, alpha="wide").fit(X, Y)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="alpha = 'scale' is not a finite number > 0"):
+        mc.KernelHuberRegressor(RBF, alpha="scale").fit(X, Y)  # type: ignore[arg-type]
+
+
+def test_the_spread_of_a_stream() -> None:
+    blocks = mc.Blocks([(X[:30], Y[:30]), (X[30:], Y[30:])])
+    solver = mc.solvers.NystromSolver(landmarks=np.arange(N))
+    by_blocks = mc.KernelHuberRegressor(RBF, solver=solver).fit(blocks)
+    held = mc.KernelHuberRegressor(RBF).fit(X, Y)
+    assert by_blocks.loss_ == held.loss_
+    np.testing.assert_allclose(by_blocks.predict(Z), held.predict(Z), rtol=1e-6)
 
 
 @pytest.mark.parametrize("quantile", [0.2, 0.5, 0.85])
@@ -258,14 +306,14 @@ def test_without_an_intercept_quantiles_keep_their_order_up_to_rounding() -> Non
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 def test_the_score_of_quantiles_is_the_share_of_the_pinball_loss(weights: Array | None) -> None:
     shares = [
-        mc.KernelQuantileRegressor(RBF, quantile=q).fit(X, Y).score(X, Y, weights)
+        mc.KernelQuantileRegressor(RBF, quantile=q, alpha=1.0).fit(X, Y).score(X, Y, weights)
         for q in (0.2, 0.9)
     ]
     for q, share in zip((0.2, 0.9), shares, strict=True):
         model = mc.KernelMachineRegressor(RBF, loss=losses.Pinball(quantile=q)).fit(X, Y)
         expected = d2_pinball_score(Y, model.predict(X), alpha=q, sample_weight=weights)
         assert share == model.score(X, Y, weights) == pytest.approx(expected)
-    both = mc.KernelQuantileRegressor(RBF, quantile=[0.2, 0.9]).fit(X, Y)
+    both = mc.KernelQuantileRegressor(RBF, quantile=[0.2, 0.9], alpha=1.0).fit(X, Y)
     assert both.score(X, Y, weights) == pytest.approx(np.mean(shares), rel=1e-6)
     other = mc.KernelHuberRegressor(RBF).fit(X, Y)
     assert other.score(X, Y, weights) == pytest.approx(

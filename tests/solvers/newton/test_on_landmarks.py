@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -319,24 +320,89 @@ def test_features_that_are_not_held_do_not_matter(
 
 
 def test_auto_takes_landmarks_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    many = RNG.normal(size=(10_001, 2))
+    many = np.zeros((100_000, 2))
     forecast = mc.forecast(mc.KernelLogisticRegression(RBF), many)
-    assert repr(forecast.chosen).startswith("NystromSolver(n_landmarks=500")
+    assert repr(forecast.chosen).startswith("NystromSolver(n_landmarks=2000")
     assert "too many for the whole matrix" in str(forecast)
     kinks = mc.KernelMachineClassifier(RBF, "hinge")
-    assert repr(mc.forecast(kinks, many).chosen) == "Cholesky()"
-    assert "kinks" in str(mc.forecast(kinks, many))
+    assert repr(mc.forecast(kinks, many[:20_000]).chosen).startswith("NystromSolver(")
+    assert "kinks" in str(mc.forecast(kinks, many[:20_000]))
     assert repr(mc.forecast(mc.KernelMachineRegressor(RBF, "gamma"), many[:99]).chosen) == (
         "Cholesky()"
     )
-    labels = np.arange(10_001) % 20
+    labels = np.arange(100_000) % 20
     several = mc.forecast(mc.KernelLogisticRegression(RBF), many, labels)
     assert several.chosen.n_landmarks == 300
     noisy = mc.KernelLogisticRegression(RBF + mc.White())
     assert "White" in mc.forecast(noisy, many).reason
-    monkeypatch.setattr("mercer.solvers.forecast.MachineFit.dense_rows", 100)
+    for limit in ("dense_rows", "product_rows"):
+        monkeypatch.setattr(f"mercer.solvers.machine_fit.MachineFit.{limit}", 100)
     model = mc.KernelLogisticRegression(RBF, 0.1).fit(X, BINARY)
     assert model.solver_.n_landmarks == len(model.points_) == N
+    again = mc.KernelLogisticRegression(RBF, 0.1).fit(X, BINARY)
+    assert_array_equal(again.rows_, model.rows_)
+
+
+def test_landmarks_of_auto_that_explain_little_are_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for limit in ("dense_rows", "product_rows"):
+        monkeypatch.setattr(f"mercer.solvers.machine_fit.MachineFit.{limit}", 100)
+    monkeypatch.setattr("mercer.solvers.machine_fit.MachineFit.most_landmarks", 15)
+    with pytest.warns(NumericalWarning, match=r"15 landmarks of \"auto\".*ConjugateGradient"):
+        model = mc.KernelHuberRegressor(mc.RBF(0.5)).fit(X, Y)
+    assert model.trace_error_ > 0.1
+    with warnings.catch_warnings(action="error"):
+        mc.KernelHuberRegressor(mc.RBF(9.0)).fit(X, Y)
+        mc.KernelHuberRegressor(mc.RBF(0.5), solver=model.solver_).fit(X, Y)  # as asked for
+
+
+KINKED = ("absolute", "pinball", "epsilon_insensitive")
+
+
+@pytest.mark.parametrize("solver", DIRECT, ids=name)
+@pytest.mark.parametrize("loss", KINKED)
+def test_losses_with_kinks_over_all_rows_are_exact(loss: str, solver: Any) -> None:
+    exact = mc.KernelMachineRegressor(RBF, loss, 0.2, solver=S.Cholesky()).fit(X, Y, W)
+    model = mc.KernelMachineRegressor(RBF, loss, 0.2, solver=solver).fit(X, Y, W)
+    assert model.converged_
+    assert model.trace_error_ < 1e-9
+    assert_allclose(model.predict(Z), exact.predict(Z), atol=1e-6)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("loss", KINKED)
+def test_losses_with_kinks_over_few_landmarks(loss: str, fit_intercept: bool) -> None:
+    """The best function of the landmarks is that of the kernel k(x, Z) k(Z, Z)^-1 k(Z, x')."""
+    few = np.arange(12, 24)
+    settings: Any = {"alpha": 0.2, "fit_intercept": fit_intercept}
+    model = mc.KernelMachineRegressor(
+        RBF, loss, solver=S.NystromSolver(landmarks=few), **settings
+    ).fit(X, Y)
+    root = np.linalg.cholesky(RBF(X[few]))
+    features, others = (np.linalg.solve(root, RBF(X[few], at)).T for at in (X, Z))
+    oracle = mc.KernelMachineRegressor(mc.Linear(), loss, solver=S.Cholesky(), **settings)
+    assert_allclose(model.predict(Z), oracle.fit(features, Y).predict(others), atol=1e-6)
+    assert model.converged_
+    assert len(model.dual_coef_) == len(few)
+    assert_array_equal(model.rows_, few)
+    assert 0 < model.trace_error_ < 1
+
+
+def test_quantiles_over_landmarks_do_not_cross() -> None:
+    levels, few = [0.1, 0.5, 0.9], np.arange(12, 30)
+    rng = np.random.default_rng(1)
+    noise = Y + 0.3 * rng.normal(size=N)
+    model = mc.KernelQuantileRegressor(
+        RBF, levels, 0.01, solver=S.NystromSolver(landmarks=few)
+    ).fit(X, noise)
+    values = model._function_values(X)
+    assert model.converged_
+    assert (np.diff(values, axis=1) >= -1e-8).all()
+    root = np.linalg.cholesky(RBF(X[few]))
+    features = np.linalg.solve(root, RBF(X[few], X)).T
+    exact = mc.KernelQuantileRegressor(mc.Linear(), levels, 0.01, solver=S.Cholesky())
+    assert_allclose(values, exact.fit(features, noise)._function_values(features), atol=1e-5)
 
 
 def test_memory_of_many_classes_is_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,13 +452,11 @@ def test_pickles_clones_and_explains() -> None:
 # Bad input ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", [S.NystromSolver(10), S.Falkon(10)], ids=name)
-def test_kinks_are_refused_with_a_smooth_loss_instead(solver: Any) -> None:
-    with pytest.raises(ParameterError, match=r"squared_hinge.*Cholesky"):
-        mc.KernelMachineClassifier(RBF, "hinge", solver=solver).fit(X, BINARY)
-    for loss in ("absolute", "pinball", "epsilon_insensitive"):
-        with pytest.raises(ParameterError, match=r"huber.*Cholesky"):
-            mc.KernelMachineRegressor(RBF, loss, solver=solver).fit(X, Y)
+def test_kinks_in_blocks_are_refused_with_a_smooth_loss_instead() -> None:
+    blocks = mc.Blocks([(X, Y)])
+    solver = S.NystromSolver(10)
+    with pytest.raises(ParameterError, match=r"blocks needs a smooth loss.*huber.*arrays"):
+        mc.KernelMachineRegressor(RBF, "absolute", solver=solver).fit(blocks)
 
 
 @pytest.mark.parametrize("solver", [S.Cholesky(), S.Spectral()], ids=name)

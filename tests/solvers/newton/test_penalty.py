@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,18 @@ def test_a_penalty_that_is_not_convex_is_minimised_over_all_norms(alpha: float) 
     grid = np.linspace(0, SIZE, 30_001)
     best = np.min((grid - SIZE) ** 2 / 2 + alpha * np.log1p(grid))
     assert (norm - SIZE) ** 2 / 2 + alpha * np.log1p(norm) <= best + 1e-7
+
+
+def test_fits_that_do_not_converge_are_passed_over() -> None:
+    """An infinite loss is no number to subtract, and gives no warning."""
+
+    def partial(beta: float) -> tuple[float, float]:
+        loss, norm = measure(beta)
+        return (loss if beta > 0.01 else np.inf), norm
+
+    with warnings.catch_warnings(action="error"):
+        beta = effective_alpha(partial, 0.4, mc.penalties.Power(exponent=0.5))
+    grid = np.geomspace(0.0101, 10, 20_001)
+    norms = SIZE / (1 + grid)
+    values = (norms - SIZE) ** 2 / 2 + 0.4 * 2 * np.sqrt(norms)
+    assert beta == pytest.approx(grid[np.argmin(values)], rel=1e-2)

@@ -61,11 +61,39 @@ def test_roots_make_the_hessian(hessian: Hessian) -> None:
     assert_allclose(transposed, root.T, atol=1e-15)
     assert_allclose(root @ transposed, whole(hessian), atol=1e-14)
     assert_allclose(product, whole(hessian), atol=1e-14)
-    for c in range(k):
-        for d in range(k):
-            rows = np.arange(N) * k
-            expected = whole(hessian)[rows + c, rows + d]
-            assert_allclose(hessian.block(c, d), expected, atol=1e-15)
+    shares = np.linspace(0.5, 2, N)
+    blocks = whole(hessian).reshape(N, k, N, k)[np.arange(N), :, np.arange(N)]
+    assert_allclose(hessian.summed(shares), np.einsum("i,icd->cd", shares, blocks), atol=1e-14)
+
+
+def test_the_root_of_a_softmax_maps_constants_to_zero() -> None:
+    hessian = HESSIANS[2]
+    assert isinstance(hessian, SoftmaxHessian)
+    assert_allclose(hessian.root(np.ones((N, 3))), 0, atol=1e-13)
+    units = np.eye(3 * N).reshape(3 * N, N, 3)
+    root = np.column_stack([hessian.root(unit).ravel() for unit in units])
+    squares = (root.T @ root).reshape(N, 3, N, 3)[np.arange(N), :, np.arange(N)]
+    assert_allclose(hessian.mean_square(), squares.mean(axis=0), atol=1e-13)
+
+
+def test_many_classes_take_few_products() -> None:
+    """With equal probabilities and the whole factor the preconditioner is the inverse."""
+    k, products = 40, []
+
+    def multiply(columns: Array) -> Array:
+        products.append(columns.shape)
+        return np.asarray(K @ columns)
+
+    hessian = SoftmaxHessian(np.ones(N), np.full((N, k), 1 / k))
+    gradient = np.random.default_rng(4).normal(size=(N, k))
+    gradient -= gradient.mean(axis=1, keepdims=True)
+    matrix = Products(multiply, K.diagonal(), EPS, factor=FACTOR) / 1e-3
+    found = matrix.solve(Equations(hessian, gradient, None, 1e-6))
+    # The right-hand side, two iterations, their check and the step.
+    assert len(products) <= 6
+    curvature = (np.eye(k) - 1 / k) / k
+    full = np.eye(N * k) + np.kron(K, curvature) / 1e-3
+    assert_allclose(found.coef.ravel(), np.linalg.solve(full, -gradient.ravel()), atol=1e-6)
 
 
 def solved(hessian: Hessian, G: Array, gradient: Array, sums: Array | None) -> Step:

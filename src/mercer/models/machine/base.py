@@ -22,16 +22,17 @@ from mercer.models.machine.data import Data, Options, Task, points_alone
 from mercer.models.machine.fitting import (
     FeatureProblem,
     LandmarkProblem,
+    LowRankProblem,
     MachineProblem,
     Search,
-    SpanProblem,
     problem_by_products,
     problem_in_memory,
 )
 from mercer.models.representer import FeatureRepresenterModel
 from mercer.penalties import HalfSquare, Penalty
 from mercer.rows.rows import InMemory, RowBlock, RowSource, require_weight_range
-from mercer.solvers.forecast import Forecast, MachineFit, choose, forecast, priced
+from mercer.solvers.forecast import Forecast, choose, forecast, priced
+from mercer.solvers.machine_fit import MachineFit
 from mercer.solvers.newton.machine import MachineTask
 from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.protocol import checked_solver
@@ -46,6 +47,10 @@ _ADVICE = Advice(
     "the objective has no minimum: use a kernel whose is_psd is True, or pass a matrix repaired by "
     "mercer.validity.repair with Precomputed()",
 )
+
+
+# Share of the trace that landmarks of "auto" may leave out without a warning.
+_LARGE_TRACE_ERROR = 0.1
 
 
 class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
@@ -75,7 +80,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     def __init__(
         self,
         kernel: Kernel | None,
-        alpha: float,
+        alpha: float | str,
         fit_intercept: bool,
         *,
         penalty: Penalty | None,
@@ -83,7 +88,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         max_iter: int,
     ) -> None:
         super().__init__(kernel)
-        self.alpha = alpha
+        self.alpha: Any = alpha
         self.fit_intercept = fit_intercept
         self.penalty = penalty
         self.tol = tol
@@ -121,9 +126,10 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
                     columns=self._has_columns,
                     smooth=self.loss_.smooth,
                 )
-                self.__dict__.update(search.run(float(self.alpha), self.penalty))
+                self.__dict__.update(search.run(self._weight(), self.penalty))
                 if search.stopped_short:
                     self._warn_of_short_fit(search.warning)
+                self._warn_of_few_landmarks()
         return self
 
     _immutable: ClassVar[frozenset[str]] = KernelEstimator._immutable | {"loss", "penalty"}
@@ -148,6 +154,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         owner, statistics = type(self).__name__, rows.statistics
         require_weight_range(owner, statistics.min_positive_weight, statistics.max_weight)
         self.kernel_ = rows.resolve(kernel)
+        self._take_unit(rows)
         losses, constants, scale = self._row_losses(rows)
         outputs, intercept = len(constants), bool(self.fit_intercept)
         self.solver_ = self._solver_of_blocks(rows, outputs, len(losses) < outputs)
@@ -158,7 +165,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     def _held_rows(self) -> float:
         """Number of rows up to which a file or blocks are read into memory."""
         if self.solver == "auto":
-            return MachineFit.dense_rows if self.loss_.smooth else np.inf
+            return MachineFit.held_rows if self.loss_.smooth else np.inf
         return np.inf if self.solver.needs_all_rows else 0
 
     @abstractmethod
@@ -176,8 +183,9 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
                 "in memory, and they come in blocks; take solvers.NystromSolver(), or pass arrays."
             )
         if self.solver != "auto":
-            return self._smooth_solver(self.solver)
-        return self._smooth_solver(choose(self._fit_problem(rows, outputs, joint=joint)).solver)
+            return self._checked_solver(self.solver, in_blocks=True)
+        chosen = choose(self._fit_problem(rows, outputs, joint=joint)).solver
+        return self._checked_solver(chosen, in_blocks=True)
 
     def _read(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Data:
         """Validate the data; resolve the kernel."""
@@ -190,6 +198,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         positive = weights[rows]
         require_weight_range(type(self).__name__, float(positive.min()), float(positive.max()))
         self.kernel_ = kernel.resolve(self.points_, given)
+        self._take_unit(InMemory(RowBlock(self.points_, np.asarray(targets)[:, None], given)))
         task, scale = self._task(self.loss_, targets[rows], positive)
         return Data(self.points_, given, rows, positive, task, scale)
 
@@ -216,14 +225,18 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     def _over_span(
         self, task: MachineTask, candidates: RowSource, scale: float, data: Data | None = None
-    ) -> SpanProblem:
+    ) -> MachineProblem:
         """The problem on features, or over landmarks selected among the candidates."""
         machine = self.solver_.machine(task, candidates)
+        if self.solver_.has_landmarks:
+            self.points_ = machine.points
+            if machine.indices is not None:
+                self.rows_ = machine.indices
+        if not self.loss_.smooth:
+            assert data is not None
+            return LowRankProblem.of(machine, data, task.fit_intercept)
         if self.solver_.has_features:
             return FeatureProblem(machine, scale, data)
-        self.points_ = machine.points
-        if machine.indices is not None:
-            self.rows_ = machine.indices
         return LandmarkProblem(machine, scale)
 
     @abstractmethod
@@ -234,6 +247,13 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     def _task(self, loss: Any, targets: Any, weights: Array) -> tuple[Task, float]:
         """The functions to fit to the rows of positive weight, and the typical size of values."""
 
+    def _take_unit(self, rows: RowSource) -> None:
+        """Give parameters that follow the spread of the targets their numbers."""
+
+    def _weight(self) -> float:
+        """The weight of the penalty."""
+        return float(self.alpha)
+
     # Solvers ------------------------------------------------------------------------------------
 
     solver: Any = "auto"
@@ -241,15 +261,16 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     def _chosen_solver(self, data: Data) -> Any:
         if self.solver == "auto":
             return choose(self._fit_problem_of(data)).solver
-        return self.solver if self.solver.is_dense else self._smooth_solver(self.solver)
+        return self.solver if self.solver.is_dense else self._checked_solver(self.solver)
 
-    def _smooth_solver(self, solver: Any) -> Any:
+    def _checked_solver(self, solver: Any, *, in_blocks: bool = False) -> Any:
         """A solver that does not need the Gram matrix, if the loss and the kernel allow one."""
-        if not self.loss_.smooth:
+        if not self.loss_.smooth and (in_blocks or solver.needs_all_rows):
+            owner = "a fit to rows in blocks" if in_blocks else shown(solver)
             raise ParameterError(
-                f"{type(self).__name__}: {shown(solver)} needs a smooth loss, and loss = "
-                f"{self.loss_!r} has kinks; pass {self._smooth_loss}, or "
-                "solver=mercer.solvers.Cholesky(), which is exact."
+                f"{type(self).__name__}: {owner} needs a smooth loss, and loss = {self.loss_!r} "
+                f"has kinks; pass {self._smooth_loss}, or arrays with "
+                "solver=mercer.solvers.NystromSolver()."
             )
         if self.kernel_.is_psd is False:
             raise ParameterError(
@@ -317,23 +338,43 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             NumericalWarning,
         )
 
+    def _warn_of_few_landmarks(self) -> None:
+        """Warn that landmarks that the user did not choose may be too few."""
+        error = self.__dict__.get("trace_error_", 0.0) if self.solver_.has_landmarks else 0.0
+        if self.solver != "auto" or error <= _LARGE_TRACE_ERROR:
+            return
+        exact = "solver=mercer.solvers.ConjugateGradient(), which is exact, "
+        warn(
+            f'{type(self).__name__}: {len(self.points_)} landmarks of "auto" leave out '
+            f"{error:.2g} of the trace of the kernel, so that the function may be less accurate "
+            f"than the rows allow; pass {exact if self.loss_.smooth else ''}"
+            "solver=mercer.solvers.NystromSolver() with more landmarks, or a longer length-scale.",
+            NumericalWarning,
+        )
+
     # Parameters ---------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__
         for name in ("alpha", "tol"):
             value = getattr(self, name)
+            if name == self._scaled and isinstance(value, str) and value == "scale":
+                continue
             number = isinstance(value, Real) and not isinstance(value, bool)
             if not (number and np.isfinite(float(value)) and float(value) > 0):
                 raise ParameterError(
                     f"{owner}: {name} = {value!r} is not a finite number > 0; pass for example "
-                    f"{'1.0' if name == 'alpha' else '1e-8'}."
+                    f"{'1.0' if name == 'alpha' else '1e-8'}"
+                    f"""{', or "scale"' if name == self._scaled else ""}."""
                 )
         self._check_solver()
         checks.require_count(type(self).__name__, "max_iter", self.max_iter, example=1000)
         checks.require_flags(self, "fit_intercept")
         if self.penalty is not None:
             penalties.check_increasing(self.penalty, owner)
+
+    #: The parameter that may be "scale": a number that follows the spread of the targets.
+    _scaled: ClassVar[str] = ""
 
     loss: Loss | str
 
@@ -359,8 +400,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
 def _gram(model: KernelMachine, data: Data) -> Array:
     """The Gram matrix of the rows of positive weight, in memory and valid."""
-    matrices = MachineFit.matrices(data.task.n_outputs)
-    gram = gram_matrix(model, model.kernel_, data.points, matrices)
+    problem = model._fit_problem_of(data)
+    gram = gram_matrix(model, model.kernel_, data.points, problem.dense(eigenvectors=False)[0])
     require_positive(model, model.kernel_, gram, _ADVICE)
     gram = gram.astype(np.float64, copy=False)
     return gram if len(data.rows) == len(gram) else gram[np.ix_(data.rows, data.rows)]

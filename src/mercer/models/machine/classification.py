@@ -83,12 +83,12 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     max_iter : int, default=1000
         The largest number of steps, for each function that is fitted.
     solver : "auto" or a solver, default="auto"
-        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; for smooth losses,
-        `ConjugateGradient` has the same answer by products with it, without storing it,
-        `NystromSolver` and `Falkon` minimise over landmarks, `Primal` on the kernel's own features,
-        and `RandomFeatures` on those of a map. "auto" takes `Primal` where the kernel has few
-        features, otherwise the whole matrix up to 10,000 rows and for losses with kinks, and else
-        `NystromSolver`; `mercer.forecast` shows the choice and its reason.
+        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix, `NystromSolver` and
+        `Falkon` minimise over landmarks, `Primal` on the kernel's own features, and
+        `RandomFeatures` on those of a map. For smooth losses `ConjugateGradient` has the answer of
+        the whole matrix by products with it, without storing it. "auto" takes what costs least of
+        these exact ones, and `NystromSolver` if that takes a core more than half a minute, or if
+        the loss has kinks and the matrix costs more; `mercer.forecast` shows the choice.
 
     Attributes
     ----------

@@ -21,7 +21,8 @@ from mercer.solvers.newton.method import Start, State, solve_in_turn
 from mercer.solvers.newton.row_losses import RowLoss, WeightedLoss
 
 Array = NDArray[np.floating[Any]]
-# An array; for smooth losses also a matrix that is known by its products, `dense.Scalable`.
+# An array; for smooth losses also a matrix that is known by its products, `dense.Scalable`; for
+# losses with kinks also a low-rank matrix.
 Gram = Any
 
 
@@ -41,7 +42,7 @@ class Task(ABC):
     constants: Array  # (n_outputs,): initial intercepts
 
     row_losses: tuple[RowLoss, ...] = ()  # smooth losses; empty if there are kinks
-    row_targets: Array  # (n, t): their targets
+    row_targets: Array  # (n, t): their targets; no columns if there are kinks
 
     @property
     def joint(self) -> bool:
@@ -106,6 +107,7 @@ class KinkedTask(Task):
         self, losses: list[PiecewiseLinear], targets: Array, weights: Array, constants: Array
     ) -> None:
         self.n_outputs, self.constants = len(constants), constants
+        self.row_targets = np.empty((len(weights), 0))
         columns = zip(losses, targets.T, strict=True)
         self._kinks = [_kinks(loss, column, weights) for loss, column in columns]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.estimator.iterative import Report
 from mercer.exceptions import NumericalWarning, warn
+from mercer.linalg.low_rank import LowRankMatrix
 from mercer.models.machine.data import Data, Options
 from mercer.penalties import HalfSquare, Penalty
 from mercer.solvers.newton.machine import SpanMachine
@@ -27,6 +28,8 @@ Array = NDArray[np.floating[Any]]
 _EPS = float(np.finfo(np.float64).eps)
 # Largest relative rounding error of values of a converged function.
 _FEW_DIGITS = 1e-4
+# Classes and rows up to which a step with several classes takes one factor for each class.
+_FEW_CLASSES, _FEW_ROWS = 8, 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +78,9 @@ class MachineProblem(Protocol):
 class GramProblem:
     """Functions over all rows, with their Gram matrix in memory or known by its products."""
 
-    gram: Array | Products  # of the rows of positive weight, centred if intercepts are fitted
+    gram: (
+        Array | Products | LowRankMatrix
+    )  # of the rows of positive weight, centred if intercepts are fitted
     diagonal: Array  # of the matrix before it was centred
     means: Array  # of its columns, zero if it was not centred
     data: Data
@@ -124,7 +129,7 @@ class GramProblem:
 
     def _quality(self, state: State) -> dict[str, Any]:
         """Measures of quality of a solution by iterations."""
-        if not isinstance(self.gram, Products):
+        if not isinstance(self.gram, Products) or self.gram.stored:
             return {}
         quality = {"residual_": state.residual, "dual_gap_": state.bound}
         if self.gram.residual_trace is not None:
@@ -218,6 +223,40 @@ class FeatureProblem(SpanProblem):
         return self.machine.max_feature_norm * float(np.linalg.norm(state.coef))
 
 
+@dataclass(frozen=True)
+class LowRankProblem(GramProblem):
+    """Functions of landmarks or features whose loss has kinks, by the low-rank matrix of rows."""
+
+    gram: LowRankMatrix
+    origin: Array  # (m,): the mean of the coordinates of rows, zero if they are not centred
+    machine: LandmarkMachine | FeatureMachine
+
+    @classmethod
+    def of(
+        cls, machine: LandmarkMachine | FeatureMachine, data: Data, fit_intercept: bool
+    ) -> LowRankProblem:
+        """The problem with the coordinates of all rows in memory."""
+        rows = machine.whitened_rows()
+        diagonal = np.einsum("ij,ij->i", rows, rows)
+        origin = rows.mean(axis=0) if fit_intercept else np.zeros(rows.shape[1])
+        gram, means = LowRankMatrix(rows - origin), np.zeros(len(rows))
+        return cls(gram, diagonal, means, data, fit_intercept, origin, machine)
+
+    def solution(self, state: State, alpha: float) -> Solution:
+        """Coefficients of the landmarks, or of rows and features."""
+        state, machine = self.data.task.final(self.gram, alpha, state), self.machine
+        coordinates = self.gram.factor.T @ state.coef / alpha
+        intercept = state.intercept - self.origin @ coordinates
+        inner = replace(state, coef=coordinates, intercept=intercept)
+        if isinstance(machine, LandmarkMachine):
+            quality = {"trace_error_": machine.trace_error}
+            return Solution(machine.coefficients(inner), intercept, state.error, quality)
+        dual = np.zeros((len(self.data.points), self.data.task.n_outputs))
+        dual[self.data.rows] = state.coef / alpha
+        quality, function = machine.features.quality, machine.function(inner)
+        return Solution(dual, machine.intercept(inner), state.error, quality, function)
+
+
 def problem_in_memory(gram: Array, data: Data, fit_intercept: bool) -> GramProblem:
     """The problem with the Gram matrix in memory, which is centred in place."""
     diagonal = np.maximum(gram.diagonal(), 0.0)  # a copy
@@ -226,7 +265,9 @@ def problem_in_memory(gram: Array, data: Data, fit_intercept: bool) -> GramProbl
         # Any constant may be added to the kernel: without the mean, more digits are left.
         means = gram.mean(axis=0)
         gram -= means + means[:, None] - means.mean()
-    return GramProblem(gram, diagonal, means, data, fit_intercept)
+    many = data.task.joint and (data.task.n_outputs > _FEW_CLASSES or len(gram) > _FEW_ROWS)
+    matrix = Products.of_array(gram) if many else gram
+    return GramProblem(matrix, diagonal, means, data, fit_intercept)
 
 
 def problem_by_products(gram: Products, diagonal: Array, data: Data) -> GramProblem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,17 +14,22 @@ from mercer.estimator.scoring import DeterminationOf
 from mercer.exceptions import DataError, DataTypeError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import Huber, Loss, PiecewiseLinear, Pinball, RegressionLoss
+from mercer.losses.base import spread
 from mercer.losses.checks import check_users_loss
 from mercer.models.machine.base import KernelMachine
 from mercer.models.machine.data import KinkedTask, Quantiles, SmoothTask, Task
 from mercer.models.regressor import ScoredRegressor
 from mercer.penalties import Penalty
+from mercer.rows.rows import InMemory, RowBlock, RowSource
+from mercer.rows.sums import CountedDraw
 from mercer.solvers.newton.row_losses import RowLoss, SingleLoss
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import OneNumber
 
 Array = NDArray[np.floating[Any]]
 
+# Number of rows of a stream from which the spread of the targets is computed.
+_SPREAD_ROWS = 10_000
 # Largest absolute value of a target: squares of larger ones may overflow.
 _LARGEST_TARGET = 1e100
 
@@ -72,12 +77,12 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
     max_iter : int, default=1000
         The largest number of steps, for each function that is fitted.
     solver : "auto" or a solver, default="auto"
-        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; for smooth losses,
-        `ConjugateGradient` has the same answer by products with it, without storing it,
-        `NystromSolver` and `Falkon` minimise over landmarks, `Primal` on the kernel's own features,
-        and `RandomFeatures` on those of a map. "auto" takes `Primal` where the kernel has few
-        features, otherwise the whole matrix up to 10,000 rows and for losses with kinks, and else
-        `NystromSolver`; `mercer.forecast` shows the choice and its reason.
+        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix, `NystromSolver` and
+        `Falkon` minimise over landmarks, `Primal` on the kernel's own features, and
+        `RandomFeatures` on those of a map. For smooth losses `ConjugateGradient` has the answer of
+        the whole matrix by products with it, without storing it. "auto" takes what costs least of
+        these exact ones, and `NystromSolver` if that takes a core more than half a minute, or if
+        the loss has kinks and the matrix costs more; `mercer.forecast` shows the choice.
 
     Attributes
     ----------
@@ -313,7 +318,27 @@ def _rearranged(values: Array, levels: Array) -> Array:
     return ordered
 
 
-class KernelQuantileRegressor(KernelMachineRegressor):
+class _InUnitsOfTargets(KernelMachineRegressor):
+    """A machine with a parameter that follows the spread of the targets."""
+
+    _unit = 1.0  # the spread of the targets
+
+    def _take_unit(self, rows: RowSource) -> None:
+        if getattr(self, self._scaled) != "scale":
+            return
+        part = rows.part if isinstance(rows, InMemory) else _sample(rows)
+        some = part.mass > 0
+        self._unit = spread(part.targets[some, 0].astype(np.float64), part.mass[some])
+        self.loss_ = self._checked_loss()
+
+
+def _sample(rows: RowSource) -> RowBlock:
+    """Some rows of a stream, drawn with equal probability."""
+    size = min(_SPREAD_ROWS, rows.statistics.rows)
+    return rows.rows_at(np.sort(rows.map_sum(CountedDraw(size, 0)).rows))
+
+
+class KernelQuantileRegressor(_InUnitsOfTargets):
     r"""Quantiles of the target, given the data: the machine with the pinball loss.
 
     Parameters
@@ -325,8 +350,10 @@ class KernelQuantileRegressor(KernelMachineRegressor):
         The quantile or quantiles. With several, a higher one is never predicted below a lower one:
         the functions do not cross at the training points, and predictions elsewhere are put in
         order [1]_.
-    alpha : float, default=1.0
-        Positive weight of the penalty.
+    alpha : float or "scale", default="scale"
+        Positive weight of the penalty. It is in the unit 1 / y, because the loss has the unit of y
+        and the squared norm its square. "scale" is 1 over the spread of y: the distance of its
+        quartiles, divided by 1.35. Then a model of c y predicts c times what one of y predicts.
     fit_intercept : bool, default=True
         Whether to fit the constant b, which is not penalised.
     penalty : Penalty, optional
@@ -335,6 +362,8 @@ class KernelQuantileRegressor(KernelMachineRegressor):
         How small the duality gap has to be, relative to the objective.
     max_iter : int, default=1000
         The largest number of steps, for each quantile.
+    solver : "auto" or a solver, default="auto"
+        How it is computed, as in the machine of any loss.
 
     See Also
     --------
@@ -362,23 +391,30 @@ class KernelQuantileRegressor(KernelMachineRegressor):
         self,
         kernel: Kernel | None = None,
         quantile: float | ArrayLike = 0.5,
-        alpha: float = 1.0,
+        alpha: float | Literal["scale"] = "scale",
         fit_intercept: bool = True,
         *,
         penalty: Penalty | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
+        solver: Any = "auto",
     ) -> None:
         KernelMachine.__init__(
             self, kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter
         )
         self.quantile = quantile
+        self.solver = solver
+
+    _scaled = "alpha"
+
+    def _weight(self) -> float:
+        return 1 / self._unit if self.alpha == "scale" else float(self.alpha)
 
     def _given_loss(self) -> Loss:
         return Pinball(quantile=self.quantile)
 
 
-class KernelHuberRegressor(KernelMachineRegressor):
+class KernelHuberRegressor(_InUnitsOfTargets):
     r"""Regression that outliers cannot pull far: the machine with the Huber loss.
 
     Parameters
@@ -386,9 +422,10 @@ class KernelHuberRegressor(KernelMachineRegressor):
     kernel : Kernel, optional
         Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
         with other columns than numbers or with missing values. It says what X may be.
-    delta : float, default=1.35
-        Residuals count by half their square up to delta, and linearly beyond. It is in the units
-        of y.
+    delta : float or "scale", default="scale"
+        Residuals count by half their square up to delta, and linearly beyond. It is in the unit of
+        y. "scale" is the distance of the quartiles of y, which is 1.35 standard deviations of
+        normal targets. Then a model of c y predicts c times what one of y predicts.
     alpha : float, default=1.0
         Positive weight of the penalty.
     fit_intercept : bool, default=True
@@ -421,7 +458,7 @@ class KernelHuberRegressor(KernelMachineRegressor):
     def __init__(
         self,
         kernel: Kernel | None = None,
-        delta: float = 1.35,
+        delta: float | Literal["scale"] = "scale",
         alpha: float = 1.0,
         fit_intercept: bool = True,
         *,
@@ -436,5 +473,9 @@ class KernelHuberRegressor(KernelMachineRegressor):
         self.delta = delta
         self.solver = solver
 
+    _scaled = "delta"
+
     def _given_loss(self) -> Loss:
+        if isinstance(self.delta, str) and self.delta == "scale":
+            return Huber(delta=Huber().delta * self._unit)
         return Huber(delta=self.delta)

@@ -78,8 +78,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     solver : "auto" or a solver, default="auto"
         How the coefficients are computed: one of `mercer.solvers.Cholesky`, `Spectral`, `Primal`,
         `ConjugateGradient`, `NystromSolver`, `Falkon` and `RandomFeatures`. "auto" takes
-        `Primal` where the kernel has few features, otherwise the dense one up to 15,000 rows, if
-        they fit in memory; `mercer.forecast` says what it takes and why.
+        `Primal` where the kernel has few features, otherwise `Cholesky` or `ConjugateGradient`,
+        whichever costs less, up to 100,000 rows; `mercer.forecast` says what it takes and why.
     warm_start : bool, default=False
         Whether a fit by `mercer.solvers.ConjugateGradient` goes on from where the last one of this
         model stopped. On the same data it is as if it had not stopped, so that more iterations can
@@ -439,7 +439,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         """The fit, as solvers price it."""
         smallest = float(self._given_alphas().min(initial=np.inf))
         kernel = kernels[0] if len(kernels) == 1 else widest(kernels, rows)
-        return RidgeFit(kernel, rows, smallest, searches)
+        return RidgeFit(kernel, rows, smallest, searches, len(kernels))
 
     def _chosen_solver(
         self, rows: RowSource, kernels: Sequence[Kernel], *, searches: bool

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, solve_triangular
 
+from mercer.linalg.low_rank import LowRankMatrix
 from mercer.solvers.newton.curvature import factorised
 
 Array = NDArray[np.floating[Any]]
@@ -51,6 +52,15 @@ class Root:
         keep = values > max(_NEGLIGIBLE * float(values[-1]), 0.0)
         size = np.sqrt(values[keep])
         return cls(vectors[:, keep] * size, vectors[:, keep] / size)
+
+    @classmethod
+    def of_low_rank(cls, matrix: LowRankMatrix, alpha: float) -> Root:
+        """Compute the root of F F' / alpha, from the eigendecomposition of F'F / alpha."""
+        factor = matrix.factor / np.sqrt(alpha)
+        values, turn = eigh(factor.T @ factor, check_finite=False)
+        keep = values > max(_NEGLIGIBLE * float(values[-1]), 0.0)
+        root = factor @ turn[:, keep]
+        return cls(root, root / values[keep])
 
     @property
     def rank(self) -> int:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
+from mercer.linalg.low_rank import LowRankMatrix
 from mercer.parallel import cached_property
 from mercer.solvers.newton.curvature import factorised
 
@@ -122,7 +123,9 @@ class System:
     the tied pairs are enough.
     """
 
-    def __init__(self, gram: Array, alpha: float, constant: float, here: Envelope) -> None:
+    def __init__(
+        self, gram: Array | LowRankMatrix, alpha: float, constant: float, here: Envelope
+    ) -> None:
         self.gram, self.alpha, self.constant = gram, alpha, constant
         self.shape = here.free.shape
         self.free = [np.flatnonzero(column) for column in here.free.T]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.linalg.line_search import length_to_minimum
+from mercer.linalg.low_rank import LowRankMatrix
 from mercer.solvers.kinks.certificate import Certificate
 from mercer.solvers.kinks.isotonic import Envelope
 from mercer.solvers.newton.dense import value_rounding
@@ -64,7 +65,7 @@ class Problem:
 
     def __init__(
         self,
-        gram: Array,
+        gram: Array | LowRankMatrix,
         targets: Array,
         weights: Array,
         levels: Array,
@@ -82,7 +83,7 @@ class Problem:
 
     def at(self, coef: Array, intercept: Array) -> Point:
         """Evaluate coefficients and intercepts."""
-        gram_coef = self.gram @ coef / self.alpha
+        gram_coef = np.asarray(self.gram @ coef / self.alpha)
         return Point(coef, intercept, gram_coef, gram_coef + intercept - self.targets[:, None])
 
     # Order --------------------------------------------------------------------------------------

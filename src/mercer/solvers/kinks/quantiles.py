@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import ValidityError
 from mercer.linalg.line_search import length_to_minimum
+from mercer.linalg.low_rank import LowRankMatrix
 from mercer.solvers.kinks.certificate import Certificate
 from mercer.solvers.kinks.interior_point import InteriorPoint, Root
 from mercer.solvers.kinks.isotonic import Envelope, System
@@ -72,7 +73,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def minimise_in_order(
-    gram: Array,
+    gram: Array | LowRankMatrix,
     targets: Array,
     weights: Array,
     levels: Array,
@@ -100,7 +101,7 @@ def minimise_in_order(
         yield replace(state, coef=state.coef[:, inverse], intercept=state.intercept[inverse])
 
 
-def pooled(gram: Array, state: State, levels: Array, alpha: float) -> State:
+def pooled(gram: Array | LowRankMatrix, state: State, levels: Array, alpha: float) -> State:
     """Replace functions that cross by their mean, so that they are in order at every point."""
     order = np.argsort(levels)
     columns = np.vstack([state.coef, state.intercept])[:, order]
@@ -124,13 +125,19 @@ def _cross(values: Array, lower: list[int], upper: list[int], margin: float) -> 
 
 def _states(problem: Problem, point: Point, tol: float, max_iter: int) -> Iterator[State]:
     """Yield the states of one method and, if its result is not certified, of the other one."""
-    root = Root.compute(problem.gram / problem.alpha)
+    if isinstance(problem.gram, LowRankMatrix):
+        root = Root.of_low_rank(problem.gram, problem.alpha)
+    else:
+        root = Root.compute(problem.gram / problem.alpha)
     certificate = Certificate(tol, problem.constant_loss)
     methods = [
         _multipliers(problem, point, certificate, max_iter),
         _interior(problem, root, certificate, max_iter),
     ]
-    for states in reversed(methods) if root.rank <= _THIN * len(problem.gram) else methods:
+    thin = root.rank <= _THIN * len(problem.gram)
+    if isinstance(problem.gram, LowRankMatrix) and thin:  # multipliers need blocks of many rows
+        methods = methods[1:]
+    for states in reversed(methods) if thin else methods:
         try:
             yield from states
         except ValidityError:  # rounding errors left no Cholesky factor

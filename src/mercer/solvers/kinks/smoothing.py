@@ -15,6 +15,9 @@ solution. Newton's equations with gamma = 0 then give the exact solution, the id
 smoothing [1]_, and the duality gap above proves it. As this factor is small, the eigendecomposition
 of the whole matrix, which first-order methods reuse, does not pay.
 
+For functions of landmarks or features the matrix is `LowRankMatrix`: while more slopes are free
+than it has columns, a step takes Woodbury's formula, which needs n m^2 operations.
+
 .. [1] Q. Tang, Y. Gu, B. Wang (2024). fastkqr: a fast algorithm for kernel quantile regression.
 """
 
@@ -29,6 +32,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
 from mercer.linalg.line_search import length_to_minimum
+from mercer.linalg.low_rank import LowRankMatrix, solve_plus_diagonal
 from mercer.solvers.kinks.certificate import Certificate
 from mercer.solvers.newton.curvature import factorised
 from mercer.solvers.newton.dense import value_rounding
@@ -49,6 +53,8 @@ _REFINEMENTS = 3
 _NEGLIGIBLE = 1e-6
 # Largest number of bisections for an intercept.
 _BISECTIONS = 60
+# Free slopes, relative to the rank of a low-rank matrix, from which Woodbury's formula is faster.
+_WOODBURY = 2
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -84,7 +90,7 @@ class Kinks:
 
 
 def minimise(
-    gram: Array,
+    gram: Array | LowRankMatrix,
     kinks: Kinks,
     alpha: float,
     start: Start,
@@ -148,7 +154,9 @@ class _Point:
 
 
 class _Problem:
-    def __init__(self, gram: Array, kinks: Kinks, alpha: float, fit_intercept: bool) -> None:
+    def __init__(
+        self, gram: Array | LowRankMatrix, kinks: Kinks, alpha: float, fit_intercept: bool
+    ) -> None:
         self.gram, self.kinks, self.alpha, self.fit_intercept = gram, kinks, alpha, fit_intercept
         # With an intercept, any constant may be added to the kernel. This one keeps small systems
         # regular if their rows differ only by a constant.
@@ -171,7 +179,7 @@ class _Problem:
 
     def times_gram(self, coef: Array) -> Array:
         """G t."""
-        return self.gram @ coef / self.alpha
+        return np.asarray(self.gram @ coef / self.alpha)
 
     def at(self, coef: Array, intercept: float) -> _Point:
         gram_coef = self.times_gram(coef)
@@ -234,9 +242,8 @@ class _Problem:
         others = self.times_gram(kinks.coefficients(fixed, n)) + intercept
         right = kinks.values_at_rows(others)[free] - kinks.location[free]
         right = right + self.constant * missing
-        matrix = self.gram[np.ix_(rows, rows)] / self.alpha + self.constant
-        ridge = gamma / kinks.weight[free]
-        solved = _solve_shifted(matrix, ridge, np.column_stack([right, np.ones(len(rows))]))
+        columns = np.column_stack([right, np.ones(len(rows))])
+        solved = self._solve_block(rows, gamma / kinks.weight[free], columns)
         solution, border = solved[:, 0], solved[:, 1]
         if self.fit_intercept and border.sum() > 0:  # otherwise no equation fixes the intercept
             shift = (missing - float(solution.sum())) / float(border.sum())
@@ -244,6 +251,15 @@ class _Problem:
         result = fixed.copy()
         result[free] = solution
         return result, intercept
+
+    def _solve_block(self, rows: NDArray[np.intp], ridge: Array, right: Array) -> Array:
+        """Solve equations with the block of some rows of G, plus the constant and a ridge."""
+        gram = self.gram
+        if isinstance(gram, LowRankMatrix) and len(rows) > _WOODBURY * (gram.rank + 1):
+            constants = np.full((len(rows), 1), np.sqrt(self.constant))
+            factor = np.hstack([gram.factor[rows] / np.sqrt(self.alpha), constants])
+            return solve_plus_diagonal(factor, ridge, right)
+        return _solve_shifted(gram[np.ix_(rows, rows)] / self.alpha + self.constant, ridge, right)
 
     def _centre_intercept(self, point: _Point, gamma: float) -> tuple[float, Array]:
         """The best intercept and its residuals, if no slope is free to move it."""

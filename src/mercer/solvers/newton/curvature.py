@@ -37,8 +37,8 @@ class Hessian(Protocol):
     def root_transposed(self, columns: Array) -> Array:
         """A' v."""
 
-    def block(self, output: int, other: int) -> Array:
-        """The second derivatives in two outputs, of shape (n,)."""
+    def summed(self, shares: Array) -> Array:
+        """The sum of the blocks of rows, each times a number, of shape (k, k)."""
 
     def resolvent(self, gram: Array) -> Operator:
         """C = (G + W^-1)^-1."""
@@ -64,9 +64,9 @@ class DiagonalHessian:
 
     root_transposed = root
 
-    def block(self, output: int, other: int) -> Array:
-        """The second derivatives."""
-        return self.weights
+    def summed(self, shares: Array) -> Array:
+        """The sum of the second derivatives, each times a number."""
+        return np.array([[self.weights @ shares]])
 
     def resolvent(self, gram: Array) -> Operator:
         """C = W^1/2 (I + W^1/2 G W^1/2)^-1 W^1/2, over the rows of positive curvature."""
@@ -103,8 +103,12 @@ class SoftmaxHessian:
         return self.weights[:, None] * self.probabilities * np.abs(values)
 
     def root(self, columns: Array) -> Array:
-        """A u, with the blocks A_i = sqrt(w_i) (diag(sqrt(p_i)) - p_i sqrt(p_i)')."""
-        root = np.sqrt(self.probabilities)
+        """A u, with the blocks A_i = sqrt(w_i) (diag(sqrt(p_i)) - p_i sqrt(p_i)') H_i.
+
+        H_i is the reflection that exchanges sqrt(p_i) and a constant vector, so that the blocks of
+        all rows map constant vectors to zero.
+        """
+        root, columns = np.sqrt(self.probabilities), self._reflect(columns)
         shared = np.sum(root * columns, axis=1, keepdims=True)
         product = root * columns - self.probabilities * shared
         return np.asarray(np.sqrt(self.weights)[:, None] * product)
@@ -113,12 +117,25 @@ class SoftmaxHessian:
         """A' v."""
         mean = np.sum(self.probabilities * columns, axis=1, keepdims=True)
         weighted = np.sqrt(self.weights[:, None] * self.probabilities)
-        return np.asarray(weighted * (columns - mean))
+        return self._reflect(weighted * (columns - mean))
 
-    def block(self, output: int, other: int) -> Array:
-        """The second derivatives w (diag(p) - p p') in two classes."""
-        mine = self.weights * self.probabilities[:, output]
-        return np.asarray(mine * ((output == other) - self.probabilities[:, other]))
+    def mean_square(self) -> Array:
+        """The mean of A_i' A_i over rows, of shape (k, k)."""
+        units = np.eye(self.probabilities.shape[1])
+        images = [self.root(np.broadcast_to(unit, self.probabilities.shape)) for unit in units]
+        return np.array([self.root_transposed(image).mean(axis=0) for image in images])
+
+    def _reflect(self, columns: Array) -> Array:
+        """H_i u_i of every row."""
+        axis = np.sqrt(self.probabilities) - 1 / np.sqrt(self.probabilities.shape[1])
+        square = np.einsum("ij,ij->i", axis, axis)
+        share = 2 * np.einsum("ij,ij->i", axis, columns) / np.where(square > 0, square, 1.0)
+        return np.asarray(columns - share[:, None] * axis)
+
+    def summed(self, shares: Array) -> Array:
+        """The sum of w (diag(p) - p p') over rows, each times a number."""
+        weighted = (self.weights * shares)[:, None] * self.probabilities
+        return np.diag(weighted.sum(axis=0)) - weighted.T @ self.probabilities
 
     def resolvent(self, gram: Array) -> Operator:
         """C = E - E R (R' E R)^-1 R' E: E is C for the diagonal of W, and R stacks identities."""

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from mercer.linalg.blocked import multiply
 from mercer.linalg.line_search import decreases_enough, length_to_minimum
+from mercer.linalg.low_rank import LowRankMatrix
 from mercer.solvers.newton import method
 from mercer.solvers.newton.curvature import Hessian
 from mercer.solvers.newton.method import Start, State, is_small
@@ -253,7 +254,7 @@ class _Problem:
         return float(np.sqrt(max(square, 0.0)))
 
 
-def value_rounding(gram: Array | Matrix, coef: Array, values: Array) -> Array:
+def value_rounding(gram: Array | Matrix | LowRankMatrix, coef: Array, values: Array) -> Array:
     """A bound of the rounding errors of values G T + b, from the sizes of their terms."""
     diagonal = np.maximum(gram.diagonal(), 0.0)
     terms = np.sqrt(diagonal[:, None] * (diagonal @ coef**2))

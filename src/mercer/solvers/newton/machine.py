@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mercer import memory
 from mercer.kernels.base import Kernel
-from mercer.rows.rows import RowSource
+from mercer.rows.rows import InMemory, RowSource
 from mercer.solvers.newton import method
 from mercer.solvers.newton.method import Start, State
 from mercer.solvers.newton.row_losses import RowLoss
@@ -32,14 +33,15 @@ class MachineTask:
     owner: str  # the name of the model, for messages
     kernel: Kernel  # the kernel, resolved
     rows: RowSource  # points, targets and weights; rows of weight 0 are left out
-    losses: tuple[RowLoss, ...]  # smooth losses, which are minimised separately
+    # smooth losses, which are minimised separately; none if the loss has kinks
+    losses: tuple[RowLoss, ...]
     constants: Array  # (n_outputs,): initial intercepts, for the outputs of all losses in turn
     fit_intercept: bool  # whether intercepts are fitted, or keep their initial values
 
     @property
     def joint_outputs(self) -> int:
         """The largest number of functions that one loss couples."""
-        return max(loss.n_outputs for loss in self.losses)
+        return max((loss.n_outputs for loss in self.losses), default=1)
 
     def require_memory(
         self, width: int, what: str, direction: NewtonDirection, remedy: str, beside: int = 0
@@ -63,6 +65,13 @@ class SpanMachine:
     def start(self) -> Start:
         """Zeros, and the initial intercepts."""
         return np.zeros((len(self.span), len(self.task.constants))), self.task.constants.copy()
+
+    def whitened_rows(self) -> Array:
+        """The rows of all data in the coordinates of the span, in memory."""
+        assert isinstance(self.task.rows, InMemory)
+        blocks = [rows for rows, _, _ in self.span.rows(self.task.rows.part, whitened=True)]
+        dense = [rows.toarray() if sp.issparse(rows) else rows for rows in blocks]
+        return np.concatenate(dense)
 
     def states(self, alpha: float, start: Start, tol: float, max_iter: int) -> Iterator[State]:
         """Yield the state of all functions after every Newton step.

@@ -79,7 +79,14 @@ def _best(measure: Measure, alpha: float, penalty: Penalty) -> float:
         grid, values = np.append(grid, more), values + [objective(logarithm) for logarithm in more]
     middle = int(np.argmin(values))
     bounds = grid[min(middle + 1, len(grid) - 1)], grid[max(middle - 1, 0)]
-    local = minimize_scalar(objective, bounds=bounds, method="bounded", options={"xatol": 1e-8})
+    # The search subtracts values: where a fit did not converge, the largest one takes its place.
+    ceiling = max(filter(np.isfinite, values), default=0.0)
+    local = minimize_scalar(
+        lambda logarithm: min(objective(logarithm), ceiling),
+        bounds=bounds,
+        method="bounded",
+        options={"xatol": 1e-8},
+    )
     constant = measure(np.inf)[0] + alpha * float(penalty.value(0.0))
     if constant <= min(local.fun, values[middle]):
         return np.inf

@@ -10,8 +10,10 @@ D = R - T being the derivative of the loss. So dT = -R~ + A z, where z solves B 
 .. math:: B = I + \Pi\, A^\top G\, A\, \Pi
 
 by conjugate gradients: each iteration is a product of G with one column per output. For a loss of
-one output A = W^1/2, and rows of curvature 0 drop out. The preconditioner is B
-with a low-rank factor F F' in place of G (Woodbury), which takes n r^2 operations per step.
+one output A = W^1/2, and rows of curvature 0 drop out. The preconditioner is B with a low-rank
+factor F F' in place of G (Woodbury), which takes n r^2 operations per step. For k outputs it also
+has the mean of the rows in place of A'A: in the eigenvectors of this k x k matrix and of F F' it is
+diagonal, so that a step with many classes takes no factor.
 
 A residual r of these equations changes the step by at most |r| in the norm of the Hessian
 G + G W~ G, in which the step itself has the length (R~' G R~ - z' Pi A' G R~)^1/2. The iterations
@@ -31,7 +33,10 @@ from scipy.linalg import cho_solve
 from mercer.exceptions import ValidityError
 from mercer.linalg import conjugate_gradient
 from mercer.linalg.blocked import multiply
-from mercer.solvers.newton.curvature import factorised
+from mercer.linalg.low_rank import LowRankInverse
+from mercer.linalg.pivoted_cholesky import pivoted_cholesky
+from mercer.parallel import cached_property
+from mercer.solvers.newton.curvature import DiagonalHessian, SoftmaxHessian, factorised
 from mercer.solvers.newton.dense import Equations, Step
 
 Array = NDArray[np.floating[Any]]
@@ -40,8 +45,10 @@ Array = NDArray[np.floating[Any]]
 _FORCING = 0.1
 # Negative curvature counts as rounding error up to this many rounding units of the trace.
 _INVALID = 1000
-# Largest number of unknowns of a preconditioner: columns of the factor times outputs.
+# Largest rank of a preconditioner whose factor is computed in every step.
 _COLUMNS = 3000
+# Rank of the preconditioner of a stored matrix: all of a small one, else times the root of n.
+_SMALL, _RANK = 1000, 10
 # Number of rows of the factor that are weighted at a time.
 _PANEL = 2048
 _EPS = float(np.finfo(np.float64).eps)
@@ -63,6 +70,15 @@ class Products:
     tol: float = 1e-6  # smallest requested relative error of a step
     max_iter: int = 1000  # largest number of products per step
     scale: float = 1.0  # factor of the matrix
+    stored: bool = False  # whether the matrix is in memory
+
+    @classmethod
+    def of_array(cls, gram: Array) -> Products:
+        """A matrix in memory, which is centred already where that is wanted."""
+        rank = max(_SMALL, int(_RANK * np.sqrt(len(gram))))
+        diagonal = np.maximum(gram.diagonal(), 0.0)
+        factor = pivoted_cholesky(lambda some: gram[:, some], diagonal, rank, rng=0).factor
+        return cls(gram.__matmul__, diagonal, _EPS, factor=factor, stored=True)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -93,12 +109,22 @@ class Products:
         """The smallest relative gradient that products can tell from zero."""
         return conjugate_gradient.ROUNDING * self.eps
 
+    @cached_property
+    def _inverse(self) -> LowRankInverse:
+        """The inverse of F F' + shift I, for all Newton steps."""
+        assert self.factor is not None
+        return LowRankInverse.of(self.factor)
+
     def solve(self, equations: Equations) -> Step:
         """Solve to a relative error that falls with the gradient."""
         system = _System(self, equations)
-        inverse = None
+        inverse: _Preconditioner | _JointPreconditioner | None = None
         if self.factor is not None and self.scale != 0:
-            inverse = _Preconditioner(system, self.factor)
+            if isinstance(equations.hessian, SoftmaxHessian):
+                inverse = _JointPreconditioner(system, equations.hessian, self._inverse)
+            else:
+                assert isinstance(equations.hessian, DiagonalHessian)
+                inverse = _Preconditioner(system, equations.hessian.weights, self.factor)
         tolerance = max(self.tol, min(_FORCING, equations.residual))
         progress = conjugate_gradient.solve(
             system.multiply,
@@ -131,16 +157,14 @@ class _System:
         self.square = float(np.sum(self.gradient * gram_gradient))
         self.right = self.apply_root_transposed(gram_gradient)
         self.size = float(np.linalg.norm(self.right))
-        diagonal = matrix.diagonal()
-        k = self.shape[1]
-        self.trace = sum(float(self.hessian.block(c, c) @ diagonal) for c in range(k))
+        self.trace = float(np.trace(self.hessian.summed(matrix.diagonal())))
 
     def _borders(self) -> Array:
         """(1'W1)^+, zero without intercepts; a softmax ignores a constant added to all outputs."""
         k = self.shape[1]
         if self.sums is None:
             return np.zeros((k, k))
-        total = np.array([[self.hessian.block(c, d).sum() for d in range(k)] for c in range(k)])
+        total = self.hessian.summed(np.ones(self.shape[0]))
         largest = float(np.abs(total).max())
         if not largest > np.finfo(np.float64).tiny:
             return np.zeros((k, k))
@@ -196,50 +220,49 @@ class _System:
 
 
 class _Preconditioner:
-    """The inverse of I + Pi A' (F F') A Pi."""
+    """The inverse of I + Pi A' (F F') A Pi, for one output."""
 
-    def __init__(self, system: _System, factor: Array) -> None:
-        self.system = system
+    def __init__(self, system: _System, weights: Array, factor: Array) -> None:
         # The first columns explain most of the trace.
-        self.factor = factor[:, : max(1, _COLUMNS // system.shape[1])]
-        square = self._square()
+        self.system, self.factor = system, factor[:, :_COLUMNS]
+        square = self._square(weights)
         # A smaller addition to the diagonal would be lost in rounding.
         noise = 16 * len(square) * _EPS * float(np.linalg.norm(square))
         square.flat[:: len(square) + 1] += max(1.0, noise)
         self.cholesky = factorised(square)
 
-    def _square(self) -> Array:
-        """F' A Pi A' F, with a block for each pair of outputs."""
-        system, (rank, k) = self.system, (self.factor.shape[1], self.system.shape[1])
-        square, edges = np.empty((k, rank, k, rank)), np.empty((k, rank, k))
-        for c in range(k):
-            for d in range(c + 1):
-                weights = system.hessian.block(c, d)
-                # The weights of two different outputs are negative, as in every softmax.
-                block = self._weighted_square(np.abs(weights)) * (1 if c == d else -1)
-                square[c, :, d] = square[d, :, c] = block
-                edges[c, :, d] = edges[d, :, c] = self.factor.T @ weights
-        matrix = square.reshape(k * rank, k * rank)
-        edge = edges.reshape(k * rank, k)
-        matrix -= edge @ system.borders @ edge.T
-        matrix *= system.matrix.scale
-        return matrix
-
-    def _weighted_square(self, weights: Array) -> Array:
-        """F' diag(w) F, computed in panels so that Ctrl-C takes effect between them."""
-        rank = self.factor.shape[1]
+    def _square(self, weights: Array) -> Array:
+        """F' A Pi A' F, computed in panels so that Ctrl-C takes effect between them."""
+        system, rank = self.system, self.factor.shape[1]
         square = np.zeros((rank, rank))
         for first in range(0, len(weights), _PANEL):
             rows = slice(first, first + _PANEL)
             panel = np.sqrt(weights[rows, None]) * self.factor[rows]
             multiply(panel.T, panel, square, beta=1.0)
+        edge = (self.factor.T @ weights)[:, None]
+        square -= edge @ system.borders @ edge.T
+        square *= system.matrix.scale
         return square
 
     def __call__(self, columns: Array, shifts: Array) -> Array:
         """The inverse times a column."""
-        k = self.system.shape[1]
-        inside = multiply(self.factor.T, self.system.apply_root(columns)).T.reshape(-1)
-        solved = cho_solve(self.cholesky, inside, check_finite=False).reshape(k, -1).T
+        inside = multiply(self.factor.T, self.system.apply_root(columns))
+        solved = cho_solve(self.cholesky, inside, check_finite=False)
         return columns - self.system.matrix.scale * self.system.apply_root_transposed(
             multiply(self.factor, solved)
         )
+
+
+class _JointPreconditioner:
+    """The inverse of I + S (x) F F' for several outputs, S being the mean of A_i' A_i."""
+
+    def __init__(self, system: _System, hessian: SoftmaxHessian, inverse: LowRankInverse) -> None:
+        self.shape, self.inverse = system.shape, inverse
+        values, self.turn = np.linalg.eigh(hessian.mean_square())
+        least = _EPS * max(float(values[-1]), np.finfo(np.float64).tiny / _EPS)
+        self.shifts: Array = 1 / (system.matrix.scale * np.maximum(values, least))
+
+    def __call__(self, columns: Array, shifts: Array) -> Array:
+        """The inverse times a column."""
+        turned = columns.reshape(self.shape) @ self.turn
+        return np.asarray(self.inverse(turned, self.shifts) @ self.turn.T).reshape(-1, 1)

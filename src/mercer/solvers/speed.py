@@ -1,0 +1,90 @@
+"""How fast this machine computes, measured in milliseconds, for forecasts in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from time import thread_time
+from typing import Any
+
+import numpy as np
+
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.parallel import thread_count, threads
+
+# Order of the matrices whose product is timed: 0.2 billion operations.
+_ORDER = 464
+# Rows whose kernel values are timed, if those of the first few do not take long.
+_ROWS, _FIRST_ROWS = 2000, 100
+# Seconds for the first few rows beyond which no more are timed.
+_LONG = 2e-3
+# Repetitions, of which the fastest counts.
+_REPEATS = 3
+
+
+@cache
+def operations_per_second() -> float:
+    """Operations of a matrix product per second, on one thread, measured once.
+
+    Returns
+    -------
+    float
+        Multiplications and additions per second.
+
+    Examples
+    --------
+    >>> from mercer.solvers.speed import operations_per_second
+    >>> operations_per_second() > 1e6
+    True
+    """
+    matrix = np.ones((_ORDER, _ORDER))
+    with threads(1):
+        return 2 * _ORDER**3 / _fastest(lambda: matrix @ matrix)
+
+
+def seconds_per_pair(kernel: Kernel, points: Points) -> float:
+    """Seconds for one kernel value and its share of a product, with all threads.
+
+    One thread is timed: products take half the time on two threads.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, resolved.
+    points : Points
+        Some rows of the data.
+
+    Returns
+    -------
+    float
+        The time of a product with the Gram matrix of these rows, divided by its entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> from mercer.solvers.speed import seconds_per_pair
+    >>> kernel = mc.RBF(1.0)
+    >>> seconds_per_pair(kernel, kernel.validate(np.zeros((100, 2)))) < 1e-3
+    True
+    """
+    for rows in (_FIRST_ROWS, _ROWS):
+        some = points[: min(rows, len(points))]
+        # Rows of a precomputed matrix are not a square matrix by themselves.
+        gram, column = kernel.gram(some, points[: len(some)]), np.ones(len(some))
+        with threads(1):
+            seconds = _fastest(lambda gram=gram, column=column: gram @ column)  # type: ignore[misc]
+        if seconds > _LONG or len(some) == len(points):
+            break
+    return seconds / len(some) ** 2 / thread_count()
+
+
+def _fastest(call: Callable[[], Any]) -> float:
+    """Seconds of the fastest of some calls."""
+    times = []
+    for _ in range(_REPEATS):
+        start = thread_time()  # not the time that other programs take
+        call()
+        times.append(thread_time() - start)
+    return max(min(times), 1e-9)
