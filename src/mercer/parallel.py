@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from operator import attrgetter
 from threading import Lock
 from typing import Any, Self, TypeVar, overload
 
@@ -129,8 +130,9 @@ class _BlasLimits:
         """Add a limit; return how many threads BLAS had before all of them."""
         with self._lock:
             if not self._limits:
-                self._before = [(library, library.num_threads) for library in _libraries()]
-                self._allowed = max(1, min((count for _, count in self._before), default=_MOST))
+                counts = list(map(attrgetter("num_threads"), _libraries()))
+                self._before = list(zip(_libraries(), counts, strict=True))
+                self._allowed = max(1, min(counts, default=_MOST))
             lowest = min(self._limits, default=_MOST)
             self._limits.append(limit)
             if limit < lowest:

@@ -129,7 +129,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
                 self.__dict__.update(search.run(self._weight(), self.penalty))
                 if search.stopped_short:
                     self._warn_of_short_fit(search.warning)
-                self._warn_of_few_landmarks()
+                _warn_of_few_landmarks(self)
         return self
 
     _immutable: ClassVar[frozenset[str]] = KernelEstimator._immutable | {"loss", "penalty"}
@@ -310,11 +310,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         joint = 0 < len(losses) < outputs
         return self._forecast(self._fit_problem(rows, outputs, joint=joint))
 
-    def _check_solver(self) -> None:
-        checked_solver(type(self).__name__, self.solver)
-        if self.solver != "auto":
-            self.solver.check(type(self).__name__)
-
     @property
     @abstractmethod
     def _has_columns(self) -> bool:
@@ -338,20 +333,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             NumericalWarning,
         )
 
-    def _warn_of_few_landmarks(self) -> None:
-        """Warn that landmarks that the user did not choose may be too few."""
-        error = self.__dict__.get("trace_error_", 0.0) if self.solver_.has_landmarks else 0.0
-        if self.solver != "auto" or error <= _LARGE_TRACE_ERROR:
-            return
-        exact = "solver=mercer.solvers.ConjugateGradient(), which is exact, "
-        warn(
-            f'{type(self).__name__}: {len(self.points_)} landmarks of "auto" leave out '
-            f"{error:.2g} of the trace of the kernel, so that the function may be less accurate "
-            f"than the rows allow; pass {exact if self.loss_.smooth else ''}"
-            "solver=mercer.solvers.NystromSolver() with more landmarks, or a longer length-scale.",
-            NumericalWarning,
-        )
-
     # Parameters ---------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
@@ -367,7 +348,9 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
                     f"{'1.0' if name == 'alpha' else '1e-8'}"
                     f"""{', or "scale"' if name == self._scaled else ""}."""
                 )
-        self._check_solver()
+        checked_solver(type(self).__name__, self.solver)
+        if self.solver != "auto":
+            self.solver.check(type(self).__name__)
         checks.require_count(type(self).__name__, "max_iter", self.max_iter, example=1000)
         checks.require_flags(self, "fit_intercept")
         if self.penalty is not None:
@@ -405,3 +388,18 @@ def _gram(model: KernelMachine, data: Data) -> Array:
     require_positive(model, model.kernel_, gram, _ADVICE)
     gram = gram.astype(np.float64, copy=False)
     return gram if len(data.rows) == len(gram) else gram[np.ix_(data.rows, data.rows)]
+
+
+def _warn_of_few_landmarks(model: KernelMachine) -> None:
+    """Warn that landmarks that the user did not choose may be too few."""
+    error = model.__dict__.get("trace_error_", 0.0) if model.solver_.has_landmarks else 0.0
+    if model.solver != "auto" or error <= _LARGE_TRACE_ERROR:
+        return
+    exact = "solver=mercer.solvers.ConjugateGradient(), which is exact, "
+    warn(
+        f'{type(model).__name__}: {len(model.points_)} landmarks of "auto" leave out '
+        f"{error:.2g} of the trace of the kernel, so that the function may be less accurate "
+        f"than the rows allow; pass {exact if model.loss_.smooth else ''}"
+        "solver=mercer.solvers.NystromSolver() with more landmarks, or a longer length-scale.",
+        NumericalWarning,
+    )
