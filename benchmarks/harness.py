@@ -60,7 +60,7 @@ class Target:
     def met(self, figure: float) -> bool:
         """Whether a figure satisfies the target, up to the rounding of equal results."""
         slack = 1e-6 * max(1.0, self.bound)
-        return figure >= self.bound - slack if self.at_least else figure <= self.bound + slack
+        return bool(figure >= self.bound - slack if self.at_least else figure <= self.bound + slack)
 
 
 def at_least(bound: float) -> Target:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -124,7 +124,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
             Comparable with ``log_marginal_likelihood_``.
         """
         check_is_fitted(self, "theta_")
-        with self._computing(len(self.points_)):
+        with self._computing():
             return self._objective.unbounded().value(self._theta(theta)) - self._log_volume
 
     def log_marginal_likelihood_gradient(
@@ -145,7 +145,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
             Its derivatives in theta.
         """
         check_is_fitted(self, "theta_")
-        with self._computing(len(self.points_)):
+        with self._computing():
             objective = self._objective.unbounded()
             value, gradient = objective.value_and_gradient(self._theta(theta))
         return value - self._log_volume, gradient
@@ -229,11 +229,11 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         return optimum
 
     @contextmanager
-    def _computing(self, n: int) -> Iterator[None]:
-        """Use as many BLAS threads as n rows are worth; put the model's name into errors."""
+    def _computing(self) -> Iterator[None]:
+        """Run BLAS on one thread; put the name of the model into errors."""
         owner = type(self).__name__
         try:
-            with blas_for(n):
+            with single_blas():
                 yield
         except (DataError, ValidityError) as error:
             if str(error).startswith(owner):
@@ -266,8 +266,3 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
                 "Precomputed() do not hold; use Precomputed(K), with K over training and new rows "
                 "and a column of row numbers as X."
             )
-
-
-def blas_for(n: int) -> AbstractContextManager[int]:
-    """BLAS on one thread: the engine shares large matrices among its own."""
-    return single_blas()

@@ -216,7 +216,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
                 search = partial(
                     self._maximise, sample, value_and_gradient, subsample=pilot, enough=enough
                 )
-            with self._computing(len(objective.points)):
+            with self._computing():
                 known = {"classes_": self.classes_}
                 optimum = self._learn(
                     X, y, objective, search, lambda theta: known | model.attributes(theta)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.linalg.blocked import multiply
 from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.rows.rows import InMemory, RowBlock, as_float64
 from mercer.sampling import blocks
@@ -82,7 +83,7 @@ class FeatureRows:
 
     def gradient(self, elbo: ElboGradient) -> Array:
         """The derivative of the bound in the kernel values of this block with the landmarks."""
-        gradient: Array = self.features @ elbo.inner
+        gradient = multiply(self.features, elbo.inner)
         gradient += self.targets @ elbo.dual.T + elbo.offset
         gradient /= self.noise[:, None]
         return gradient

@@ -20,7 +20,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import Landmarks
-from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess, blas_for
+from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess
 from mercer.models.gaussian_process.exact import (
     CRITERIA,
     ExactObjective,
@@ -38,7 +38,7 @@ from mercer.models.gaussian_process.search_space import warn_of
 from mercer.models.gaussian_process.targets import Noise, Scaling, require_range
 from mercer.models.regressor import ScoredRegressor
 from mercer.models.results import NormalPredictions
-from mercer.parallel import cached_property
+from mercer.parallel import cached_property, single_blas
 from mercer.solvers.forecast import Forecast
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.maximise import Optimum
@@ -336,7 +336,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             self.solver_, self.search_solver_ = plan.solver, plan.search
             exactly = plan.solver.is_dense and plan.search.is_dense
             fitted = self._fit_exactly if exactly else self._fit_on_features
-            with self._computing(len(data.points)):
+            with self._computing():
                 optimum = fitted(X, y, data, scaling, plan, learns)
         constant = _CONSTANT if free and not learns else ""
         doubt = self._posterior.warning
@@ -385,7 +385,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             everything = Points.concatenate([known.points, points])
         except DataError as error:
             raise DataError(f"{type(self).__name__}.update: {error}") from None
-        with self._computing(len(everything)):
+        with self._computing():
             standard = self._scaling.standardised(targets)
             posterior = self._posterior.extended(everything, standard, factors)
         for name in _OF_ROWS:
@@ -449,11 +449,11 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         noise = self._posterior.data.noise.of_predictions(self) if include_noise else 0.0
         if return_cov:
             require_covariance(self, len(points))
-            with blas_for(len(self.points_)):
+            with single_blas():
                 covariance = self._posterior.covariance(points)
             covariance[np.diag_indices_from(covariance)] += noise
             return mean, self._scaling.spread(covariance, 2)
-        with blas_for(len(self.points_)):
+        with single_blas():
             variance = self._posterior.variance(points) + noise
         return mean, self._scaling.spread(np.sqrt(variance), 1)
 
@@ -516,12 +516,12 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             kernel = self._kernel_or_default(self.kernel, X)
             points = kernel.validate(X, owner=self)
             require_covariance(self, len(points))
-            with blas_for(len(points)):
+            with single_blas():
                 return prior_draws(kernel.resolve(points), points, n_samples, rng)
         self._require_vectors("sample_y")
         points = self._validate_points(self.kernel_, X, reset=False)
         require_covariance(self, self._posterior.joint_size(len(points)))
-        with blas_for(len(self.points_)):
+        with single_blas():
             draws = self._posterior.draws(points, n_samples, rng)
         paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]
         return self._scaling.shaped(paths)
@@ -532,7 +532,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     def loo_predictions_(self) -> NormalPredictions:
         """Mean and variance of each target given all others."""
         check_is_fitted(self, "dual_coef_")
-        with blas_for(len(self.points_)):
+        with single_blas():
             residuals, variances = self._posterior.leave_one_out()
         mean = self._scaling.in_units_of_y(self._posterior.data.targets - residuals)
         return NormalPredictions(mean, self._scaling.spread(variances, 2))
@@ -541,7 +541,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     def loo_log_density_(self) -> float:
         """The log density of all targets, each given the others."""
         check_is_fitted(self, "dual_coef_")
-        with blas_for(len(self.points_)):
+        with single_blas():
             residuals, variances = self._posterior.leave_one_out()
         terms = residuals**2 / variances[:, None] + np.log(2 * np.pi * variances)[:, None]
         return -0.5 * float(terms.sum()) - self._scaling.log_volume(len(residuals))

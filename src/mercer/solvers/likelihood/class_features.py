@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.special import expit, softmax
 
+from mercer.linalg.blocked import cholesky, multiply
 from mercer.solvers.newton.curvature import softmax_product
 
 Array = NDArray[np.floating[Any]]
@@ -48,11 +49,12 @@ class FeatureCurvature:
         matrix = np.empty((c, r, c, r))
         for i in range(c):
             for j in range(i + 1):
-                block = gram.features.T @ (self._entries(i, j)[:, None] * gram.features)
+                weighted = self._entries(i, j)[:, None] * gram.features
+                block = multiply(gram.features.T, weighted)
                 matrix[i, :, j], matrix[j, :, i] = block, block.T
         square = matrix.reshape(c * r, c * r)
         square[np.diag_indices_from(square)] += 1
-        self._upper: Array = cholesky(square, overwrite_a=True, check_finite=False)
+        self._upper = cholesky(square)
         self.log_determinant = 2 * float(np.sum(np.log(self._upper.diagonal())))
 
     def _entries(self, i: int, j: int) -> Array:

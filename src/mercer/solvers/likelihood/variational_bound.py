@@ -37,8 +37,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cholesky, eigh, get_blas_funcs, qr, solve_triangular
+from scipy.linalg import eigh, qr, solve_triangular
 
+from mercer.linalg.blocked import cholesky, multiply
 from mercer.linalg.symmetric import mirror
 from mercer.linalg.whitening import Whitening
 from mercer.parallel import cached_property
@@ -76,11 +77,8 @@ class ElboSums:
         """The sums over a block of rows, for a constant mean or for a mean of zero."""
         root = np.sqrt(noise)[:, None]
         scaled, standard = features / root, targets / root
-        squares = np.zeros((features.shape[1],) * 2)
-        if squares.size:
-            syrk = get_blas_funcs("syrk", (scaled,))
-            squares = syrk(1.0, scaled.T)
-            mirror(squares)
+        squares = multiply(scaled.T, scaled, triangle="upper")
+        mirror(squares)
         # Rounding can make the explained part of k(x, x) larger than k(x, x).
         residual = np.maximum(diagonal - np.einsum("ij,ij->i", features, features), 0.0)
         return cls(
@@ -152,8 +150,8 @@ class Elbo:
     def _shifted_root(squares: Array, shift: float) -> Array:
         matrix = squares + shift * np.eye(len(squares))
         try:
-            upper: Array = cholesky(matrix, overwrite_a=True, check_finite=False)
-        except LinAlgError:
+            upper = cholesky(matrix)
+        except np.linalg.LinAlgError:
             # The rounding of A hides the shift; the shift of its eigenvalues is exact.
             values, vectors = eigh(squares, check_finite=False)
             roots = np.sqrt(shift + np.maximum(values, 0.0))
