@@ -161,6 +161,14 @@ inline double elementwise(const Instruction& line, const std::vector<double>& r,
       return std::max(scalar(line.s0), reg(line.a));
     case Op::power:
       return std::pow(reg(line.a), scalar(line.s0));
+    case Op::expm1:
+      return std::expm1(reg(line.a));
+    case Op::sinh:
+      return std::sinh(reg(line.a));
+    case Op::cosh:
+      return std::cosh(reg(line.a));
+    case Op::pow:
+      return std::pow(reg(line.a), reg(line.b));
     case Op::less:
       return reg(line.a) < reg(line.b) ? 1 : 0;
     case Op::equal:
