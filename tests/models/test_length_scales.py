@@ -75,7 +75,7 @@ def test_automatic_length_scales_are_multiples_within_bounds() -> None:
     resolved = mc.KernelRidge(alpha=0.1).fit(X, Y).kernel_.length_scale
     chosen = mc.KernelRidge(alpha=0.1, length_scales="auto").fit(X, Y)
     lengths = [k.length_scale for k in chosen.search_kernels_]
-    np.testing.assert_allclose(lengths, resolved * factors)
+    np.testing.assert_allclose(lengths, np.outer(factors, resolved))
     with pytest.raises(ParameterError, match="no length_scale that is not Fixed"):
         mc.KernelRidge(mc.Linear(), length_scales="auto").fit(X, Y)
 
