@@ -35,7 +35,7 @@ DATA = {
     "pandas": (mc.RBF().on("a", "b", "c"), FRAME),
     "polars": (mc.RBF().on("a") * mc.Laplacian().on("b", "c"), pl.DataFrame(FRAME)),
     "strings": (mc.Spectrum(2).normalized(), WORDS),
-    "categories": (mc.Categorical(), pd.DataFrame({"w": WORDS})),
+    "categories": (mc.Categorical(weight=1.0), pd.DataFrame({"w": WORDS})),
     "function": (mc.FunctionKernel(product, pairwise=True), ROWS),
     "a function of rows": (mc.RBF().scaled_by(lambda X: np.exp(-X[:, 0])), ROWS),
     "warped": (mc.RBF().warp(np.exp), ROWS),

@@ -233,7 +233,9 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             kernels = self._candidates(rows)
             self.solver_ = self._chosen_solver(rows, kernels, searches=self._searches)
             with self._iterations(X, y, None) as report:
-                out = self._rows_left_out(rows) if self._searches else None
+                out = (
+                    left_out(self.kernel_, rows, self._training.groups) if self._searches else None
+                )
                 tasks = [self._task(kernel, rows, report, out) for kernel in kernels]
                 if self._searches:
                     searched = self.solver_.search(tasks)
@@ -287,7 +289,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         model.alpha, model.alphas = "loo", checked_alphas(alphas)
         rows = model._prepare(X, y, sample_weight, groups)
         solver = model._chosen_solver(rows, (model.kernel_,), searches=True)
-        task = model._task(model.kernel_, rows, out=model._rows_left_out(rows))
+        out = left_out(model.kernel_, rows, model._training.groups)
+        task = model._task(model.kernel_, rows, out=out)
         task = replace(task, compares=False, state=None)
         answer = solver.path(task)
         _require_finite(task, answer.dual, answer.intercept)
@@ -322,6 +325,11 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         )
         rows: RowSource
         targets = weights = codes = None
+        if groups is not None and self.alpha == "gcv":
+            raise ParameterError(
+                f'{owner}: alpha = "gcv" averages over rows, and leaves out no groups; pass '
+                'alpha="loo", or leave groups out.'
+            )
         if stream is not None:
             if groups is not None:
                 raise DataError(f"{owner}: groups need rows in memory; pass arrays.")
@@ -348,16 +356,6 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         self._training = Training(targets, weights, len(rows), fit_intercept, self.psd, codes)
         self.kernel_ = rows.resolve(kernel)
         return rows
-
-    def _rows_left_out(self, rows: RowSource) -> LeftOut | None:
-        """The rows that are left out to compare candidates; None if each is left out alone."""
-        groups = self._training.groups
-        if groups is not None and self.alpha == "gcv":
-            raise ParameterError(
-                f'{type(self).__name__}: alpha = "gcv" averages over rows, and leaves out no '
-                'groups; pass alpha="loo", or leave groups out.'
-            )
-        return left_out(self.kernel_, rows, groups)
 
     def _warn_of_ends(self, tasks: Sequence[RidgeTask], best: int, alpha: float) -> None:
         """Warn if the best candidate is at an end of its grid, and others may be better."""

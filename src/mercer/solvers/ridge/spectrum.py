@@ -213,7 +213,8 @@ class EigenRidge:
             each: Array = np.stack(squares) / total
             return each
         rotated, _ = self._rotated(targets)
-        filters, leverages = self._filters(alphas), self._diagonals(alphas)
+        filters = 1 / (self.eigenvalues[:, None] + alphas.astype(self.root.dtype))
+        leverages = self._diagonals(filters)
         errors = []
         for column in rotated.T:  # all alphas at once
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -256,7 +257,8 @@ class EigenRidge:
             for alpha in alphas:
                 yield self._left_out(rotated, alpha, members)
             return
-        for alpha, diagonal in zip(alphas, self._diagonals(alphas).T, strict=True):
+        filters = np.stack([self._filter(alpha) for alpha in alphas], axis=1)
+        for alpha, diagonal in zip(alphas, self._diagonals(filters).T, strict=True):
             with np.errstate(divide="ignore", invalid="ignore"):
                 residuals = self._coefficients(rotated, alpha) / (self.root * diagonal)[:, None]
             if alpha == 0:
@@ -291,20 +293,13 @@ class EigenRidge:
         inverse[: self.rank] = 1 / self.eigenvalues[: self.rank]
         return inverse
 
-    def _filters(self, alphas: Array) -> Array:
-        """The filters of all alphas, as columns."""
-        if alphas.min() > 0:
-            return 1 / (self.eigenvalues[:, None] + alphas.astype(self.root.dtype))
-        return np.stack([self._filter(alpha) for alpha in alphas], axis=1)
-
     def _coefficients(self, rotated: Array, alpha: float) -> Array:
         """The coefficients c."""
         coef: Array = self.vectors @ (self._filter(alpha)[:, None] * rotated)
         return coef
 
-    def _diagonals(self, alphas: Array) -> Array:
-        """P_ii for every row and alpha, by products with the squared eigenvectors, in blocks."""
-        filters = self._filters(alphas)
+    def _diagonals(self, filters: Array) -> Array:
+        """P_ii for every row and filter, by products with the squared eigenvectors, in blocks."""
         diagonals = np.empty((len(self.root), filters.shape[1]), filters.dtype)
         for start in range(0, len(self.root), _BLOCK):
             rows = slice(start, start + _BLOCK)
