@@ -156,17 +156,11 @@ class ConjugateGradient(Solver):
         alphas = tasks[0].on_grid().alphas
         tasks = [replace(task, alphas=alphas) for task in tasks]
         rows = self._sample(tasks[0])
-        errors = np.stack([_sampled_errors(task, rows, _LEAST_CHOICE) for task in tasks])
+        compared = [self._compare(task, rows) for task in tasks]
+        errors = np.stack([row for row, _ in compared])
         tasks[0].require_choice(errors)
         best, column = divmod(int(np.argmin(errors)), len(alphas))
-        wanted = column
-        if np.isinf(errors[best, alphas < alphas[column]]).all():  # smaller ones were left out
-            errors[best] = _sampled_errors(tasks[best], rows, 0.0)
-            wanted = int(np.argmin(errors[best]))
-            if wanted != column:
-                least = self._least_choice(tasks[best]) * _mean_diagonal(tasks[best], rows)
-                errors[best, alphas < min(least, alphas[column])] = np.inf
-                column = int(np.argmin(errors[best]))
+        wanted = compared[best][1]
         answer = self.ridge(tasks[best].at(float(alphas[column])))
         if wanted != column and not answer.doubt:
             doubt = (
@@ -176,6 +170,19 @@ class ConjugateGradient(Solver):
             )
             answer = replace(answer, doubt=doubt)
         return SearchAnswer(answer, best, alphas, errors)
+
+    def _compare(self, task: RidgeTask, rows: NDArray[np.intp]) -> tuple[Array, int]:
+        """Errors of the alphas that iterations can reach, and the best alpha of all of them."""
+        alphas, errors = task.alphas, _sampled_errors(task, rows, _LEAST_CHOICE)
+        column = int(np.argmin(errors))
+        if not np.isinf(errors[alphas < alphas[column]]).all():
+            return errors, column
+        errors = _sampled_errors(task, rows, 0.0)  # smaller alphas were left out
+        wanted = int(np.argmin(errors))
+        if wanted != column:
+            least = self._least_choice(task) * _mean_diagonal(task, rows)
+            errors[alphas < min(least, alphas[column])] = np.inf
+        return errors, wanted
 
     def _least_choice(self, task: RidgeTask) -> float:
         """The smallest alpha, over the mean diagonal, for which the preconditioner is good enough.
