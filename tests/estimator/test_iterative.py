@@ -242,6 +242,7 @@ MACHINES = textwrap.dedent(
     rng = np.random.default_rng(0)
     X, y, threads = rng.normal(size=(1500, 10)), rng.integers(0, 3, 1500), mc.thread_count()
     check, polling = solving._Jobs._check, set()
+    solving._FEW = 512  # so that no function is solved beside others in one call
 
     def polled(jobs):
         # Once, when exchanges are under way in as many functions as there are threads.

@@ -351,11 +351,6 @@ def test_float32_data_give_the_same_classes() -> None:
 # Arguments that are refused -----------------------------------------------------------------------
 
 
-def test_forecasts_are_of_models_that_choose_a_solver() -> None:
-    with pytest.raises(TypeError, match="is a SVC, which does not choose among solvers"):
-        mc.forecast(mc.SVC(), X)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("megabytes", [1e-6, 0.1, 200.0])
 def test_values_out_of_range_are_refused_whatever_is_kept(megabytes: float) -> None:
     large = mc.FunctionKernel(lambda A, B: 1e200 * rbf_kernel(A, B))

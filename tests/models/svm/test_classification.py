@@ -232,6 +232,7 @@ stored = pytest.mark.skipif(
 
 
 @stored
+@pytest.mark.filterwarnings("ignore:.*one length-scale for all columns")
 def test_the_accuracies_of_the_guide() -> None:
     """The figures of Hsu, Chang and Lin, A Practical Guide to Support Vector Classification."""
     data = np.load(Path(os.environ["MERCER_DATA"]) / "classification" / "svmguide1.npz")

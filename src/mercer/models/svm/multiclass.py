@@ -119,7 +119,10 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         owner = type(self).__name__
         self.classes_, codes = np.unique(labels[data.rows], return_inverse=True)
         require_two_classes(owner, self.classes_)
-        self.class_weight_ = _class_weights(owner, self.class_weight, labels, codes, self.classes_)
+        weights = np.ones(len(self.classes_))
+        if self.class_weight is not None:
+            weights = _class_weights(owner, self.class_weight, labels, codes, self.classes_)
+        self.class_weight_ = weights
         self._scheme = scheme_of(len(self.classes_), self.multi_class)
         self._has_pairs = isinstance(self._scheme, Pairs)
         return replace(data, codes=codes)
@@ -312,8 +315,6 @@ def _class_weights(
     owner: str, class_weight: Any, labels: NDArray[Any], codes: Codes, classes: NDArray[Any]
 ) -> Array:
     """Weights of the classes; "balanced" counts the rows of positive weight."""
-    if class_weight is None:
-        return np.ones(len(classes))
     if isinstance(class_weight, str) and class_weight == "balanced":
         return np.asarray(len(codes) / (len(classes) * np.bincount(codes)))
     if not isinstance(class_weight, Mapping):

@@ -102,12 +102,14 @@ def solve(
     some = min(limit, exchanges_before_handover(len(qp.rows)))
     descent = _Descent(qp, matrix, tol, some, warm_start, poll)
     descent.run_all(report, precise=not matrix.has_single)
-    if some < limit and descent.is_stuck:
+    solution = descent.solution()
+    if some < limit and not (descent.stopped or solution.converged[0]):
         values, positions = matrix.block(qp.rows, precise=True)
         point = interior_point.minimum(qp, values, positions, poll)
         descent.allow(some if point is not None and descent.move_to(point) else limit - some)
         descent.run_all(report, precise=True)
-    return descent.solution()
+        solution = descent.solution()
+    return solution
 
 
 def exchanges_allowed(max_iter: int | None, count: int) -> int:
@@ -146,7 +148,7 @@ class _Descent:
         start = qp.start if warm_start is None else qp.feasible(warm_start)
         self._place(start, precise=not matrix.has_single)
         self._working: Positions = np.empty(0, np.int64)
-        self._stopped = False
+        self.stopped = False
 
     def _place(self, point: Array, *, precise: bool) -> None:
         """Begin at a feasible point."""
@@ -163,11 +165,6 @@ class _Descent:
             self._product = self._product_of(precise=precise)
 
     # A slow descent -------------------------------------------------------------------------------
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether the rounds have ended, but not by a callback, and the violation is too large."""
-        return not (self._stopped or self._violation <= self._tol or self.solution().converged[0])
 
     def allow(self, more: int) -> None:
         """Allow more exchanges."""
@@ -249,7 +246,7 @@ class _Descent:
         # Rounding to float32 may make the problem unbounded: limit the exchanges in float32.
         budget = self._left if precise else max(_LEAST_STEPS, _STEPS * len(self._up))
         last = max(self._left - budget, 0)
-        while self._left > last and self._rounds < _ROUNDS and not self._stopped:
+        while self._left > last and self._rounds < _ROUNDS and not self.stopped:
             ascents = -(self._product[self._qp.rows] + self._qp.linear)
             largest = float(np.abs(ascents).max())
             rising, falling = ascents + self._ceiling, ascents + self._floor
@@ -276,7 +273,7 @@ class _Descent:
                 if report is not None:
                     report(self.solution)
                 raise
-            self._stopped = report is not None and report(self.solution)
+            self.stopped = report is not None and report(self.solution)
 
     def _extremes(self, rising: Array, falling: Array) -> Array:
         """Per sum, the largest ascent of variables that may rise, the smallest of those to fall."""
