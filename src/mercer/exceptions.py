@@ -144,7 +144,7 @@ def as_data_errors(owner: str, remedy: str = "") -> Iterator[None]:
 
 
 def _is_inner(module: str) -> bool:
-    # fit may be wrapped by scikit-learn's callbacks.
-    return module.partition(".")[0] in ("mercer", "functools") or module.startswith(
+    # fit may be wrapped by scikit-learn's callbacks, and methods by context managers.
+    return module.partition(".")[0] in ("mercer", "functools", "contextlib") or module.startswith(
         "sklearn.callback"
     )

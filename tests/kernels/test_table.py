@@ -152,6 +152,8 @@ def test_classifiers_and_transformers_take_the_table_kernel_by_default() -> None
     assert_allclose(features @ features.T, kernel(frame), rtol=1e-6, atol=1e-6)
 
 
+# Of 60 rows, the longest length-scale may win.
+@pytest.mark.filterwarnings("ignore:KernelRidge.* the longest that was compared")
 def test_length_scales_are_searched_in_the_table_kernel() -> None:
     columns = columns_of(60)
     frame = pd.DataFrame(columns)

@@ -121,9 +121,9 @@ def test_gaussian_processes(solver: Any, weighted: bool) -> None:
     weights = RNG.integers(0, 3, size=150).astype(float) if weighted else None
     if weights is not None:
         weights[[3, 5]] = 0  # landmarks that are given need not count
-    given = mc.GaussianProcessRegressor(1.0 * mc.Precomputed(), solver=solver)
+    given = mc.GaussianProcessRegressor(1.0 * mc.Precomputed(), mc.Fixed(0.1), solver=solver)
     kernel = 1.0 * mc.RBF(mc.Fixed(1.0))
-    vectors = mc.GaussianProcessRegressor(kernel, solver=solver)
+    vectors = mc.GaussianProcessRegressor(kernel, mc.Fixed(0.1), solver=solver)
     given.fit(K, noisy, weights)
     vectors.fit(X, noisy, weights)
     assert_array_equal(given.rows_, vectors.rows_)

@@ -123,7 +123,7 @@ def test_auto_takes_landmarks_unless_all_rows_may_be_held(monkeypatch: pytest.Mo
         assert np.array_equal(found.predict(X), wanted)
     monkeypatch.setattr(mc.Blocks, "chunk_bytes", 0)
     found = mc.KernelMachineClassifier(mc.RBF(1.0)).fit([(X[:60], TWO[:60])])
-    assert found.solver_ == S.NystromSolver(60)
+    assert found.solver_ == S.NystromSolver(60, "rpcholesky", random_state=0)
 
 
 @pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])

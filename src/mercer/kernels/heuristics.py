@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 #: Largest number of points from which the median distance is estimated.
 _SAMPLE = 1000
 #: Number of rows per block that is copied.
-_BLOCK = 2**16
+_BLOCK = 2**14
 #: Deviation of a column, relative to its mean, that is rounding error.
 ROUNDING = 2 * np.finfo(float).eps
 #: Expected number of differences below which the weight of a difference does not grow.

@@ -96,7 +96,8 @@ def test_rows_that_repeat_cross_no_more_than_others() -> None:
     x, y = noisy(40, 3, seed=3)
     x = np.vstack([x, x])
     y = np.append(y, y + 0.1)
-    model = mc.KernelQuantileRegressor(quantile=LEVELS, alpha=0.02).fit(x, y)
+    kernel = mc.RBF("scale")
+    model = mc.KernelQuantileRegressor(kernel, quantile=LEVELS, alpha=0.02).fit(x, y)
     assert model.converged_
     assert np.all(np.diff(model._function_values(x), axis=1) >= 0)
     assert breach(model, x, y, np.ones(80)) < 1e-6
