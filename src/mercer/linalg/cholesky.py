@@ -96,7 +96,7 @@ class Factor:
         grown[n:, n:] = rest
         return replace(self, upper=grown)
 
-    def complaint(self) -> str:
+    def warning(self) -> str:
         """Why jitter was needed, in a sentence; empty if it was not."""
         if not self.jitter:
             return ""

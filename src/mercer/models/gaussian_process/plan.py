@@ -51,7 +51,7 @@ _FACTOR_ROWS = 25_000
 
 
 @dataclass(frozen=True)
-class Reserve:
+class FallbackBudget:
     """Limits of a search whose first landmarks explain too little of the kernel."""
 
     landmarks: int  # the largest number of landmarks
@@ -60,14 +60,14 @@ class Reserve:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FitPlan:
     """The solvers and landmarks of the fit of a Gaussian process."""
 
     solver: Any  # the solver of the posterior
     search: Any  # the solver of the hyper-parameters
     landmarks: Any = None  # the solver that chooses landmarks for variances, if they use some
     # limits of the search; None if its solver is the user's or needs no landmarks
-    reserve: Reserve | None = None
+    fallback: FallbackBudget | None = None
     given: Landmarks | None = None  # the user's landmarks of the mean, if there are some
     # variance of the noise, as a share of that of the function, below which iterations would not
     # converge, and the posterior is that of the whole matrix
@@ -93,7 +93,7 @@ def planned(
     criterion: str,
     seed: Any,
     landmarks: Landmarks | None = None,
-) -> Plan:
+) -> FitPlan:
     """Choose the solvers of a fit by the rule of this module."""
     n, seed = len(data.points), 0 if seed is None else seed
     is_asked = given != "auto"
@@ -102,7 +102,7 @@ def planned(
         # "auto" prefers nothing but features to the whole matrix of so few rows.
         size = GaussianProcessFit.learning_matrices * 8.0 * n * n
         if memory.fits(size):
-            return Plan(Cholesky(), Cholesky(), fits=True)
+            return FitPlan(Cholesky(), Cholesky(), fits=True)
     problem = _problem(data, learns, criterion)
     if is_asked:
         _require_possible(owner, problem, given)
@@ -112,33 +112,33 @@ def planned(
         together = is_asked or n <= problem.exact_rows or not learns
         whole = together or bool(problem.needs_matrix)
         if whole:
-            return Plan(solver, solver)
-        return Plan(solver, quick, reserve=_reserve(n))
+            return FitPlan(solver, solver)
+        return FitPlan(solver, quick, fallback=_fallback_budget(n))
     if solver.is_approximate:
-        return Plan(solver, quick, reserve=_reserve(n))
+        return FitPlan(solver, quick, fallback=_fallback_budget(n))
     if solver.has_features:
-        return Plan(solver, solver)
+        return FitPlan(solver, solver)
     if is_asked and not solver.is_iterative:
-        return Plan(given, given, given, given=landmarks)
+        return FitPlan(given, given, given, given=landmarks)
     many = NystromSolver(problem.landmarks, _affordable_choice(problem), seed)
     if not solver.is_iterative:
-        return Plan(many, quick, many, Reserve(min(problem.most_search_landmarks, n)))
+        return FitPlan(many, quick, many, FallbackBudget(min(problem.most_search_landmarks, n)))
     if is_asked:
-        return Plan(solver, quick, many, _reserve(n), landmarks)
+        return FitPlan(solver, quick, many, _fallback_budget(n), landmarks)
     fits = n <= _FACTOR_ROWS and FACTOR_MATRICES * 8.0 * n * n <= memory.available()
     iterative, least = solver.replace(random_state=seed), _LITTLE_NOISE if fits else 0.0
-    return Plan(iterative, quick, many, _reserve(n), least_noise=least)
+    return FitPlan(iterative, quick, many, _fallback_budget(n), least_noise=least)
 
 
-def _reserve(n: int) -> Reserve:
+def _fallback_budget(n: int) -> FallbackBudget:
     """Limits of a search for a posterior mean over all rows, which the bound only approximates.
 
     An evaluation with more landmarks costs more than one with the whole matrix of some rows.
     """
     rows = min(GaussianProcessFit.part_rows, n)
     if GaussianProcessFit.learning_matrices * 8.0 * rows * rows <= memory.available():
-        return Reserve(min(2 * GaussianProcessFit.search_landmarks, n), rows)
-    return Reserve(min(GaussianProcessFit.most_search_landmarks, n))
+        return FallbackBudget(min(2 * GaussianProcessFit.search_landmarks, n), rows)
+    return FallbackBudget(min(GaussianProcessFit.most_search_landmarks, n))
 
 
 def forecast(data: ExactObjective, *, learns: bool, criterion: str, given: Any = None) -> Forecast:
