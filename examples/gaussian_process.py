@@ -1,4 +1,4 @@
-"""A Gaussian process with its doubt.
+"""A Gaussian process with its uncertainty.
 
 The bands hold the function with the stated probability. They are narrow where there are data, and
 wide in the gap between them and beyond.

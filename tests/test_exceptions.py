@@ -607,7 +607,7 @@ def test_errors_are_the_builtin_ones_too() -> None:
     assert issubclass(MemoryForecastError, MemoryError)
 
 
-def test_complaints_about_data_become_errors_of_their_owner() -> None:
+def test_errors_about_data_become_errors_of_their_owner() -> None:
     words = r"^Model: no numbers\. Pass some\.$"
     with pytest.raises(DataError, match=words) as caught, as_data_errors("Model", "Pass some."):
         raise ValueError("no numbers")

@@ -122,25 +122,25 @@ def warn(message: str, category: type[MercerWarning]) -> None:
 
 @contextmanager
 def as_data_errors(owner: str, remedy: str = "") -> Iterator[None]:
-    """Turn complaints about data by scikit-learn into ours, word for word.
+    """Turn errors of scikit-learn about data into `DataError`, with their own messages.
 
     Parameters
     ----------
     owner : str
         On whose behalf the data are checked.
     remedy : str, optional
-        A sentence that says what to do, put after the complaint.
+        A sentence that says what to do, put after the message.
     """
     try:
         yield
     except MercerError:
         raise
     except ValueError as error:
-        complaint = str(error)
+        message = str(error)
         if remedy:
-            ended = complaint.endswith((".", "!", "\n"))
-            complaint += ("" if complaint.endswith("\n") else " ") if ended else ". "
-        raise DataError(f"{owner}: {complaint}{remedy}") from error
+            ended = message.endswith((".", "!", "\n"))
+            message += ("" if message.endswith("\n") else " ") if ended else ". "
+        raise DataError(f"{owner}: {message}{remedy}") from error
 
 
 def _is_inner(module: str) -> bool:

@@ -139,7 +139,7 @@ def columns_of_many_kinds(n: int) -> dict[str, Any]:
     }
 
 
-def test_columns_that_one_length_scale_serves_are_not_complained_of() -> None:
+def test_columns_that_one_length_scale_serves_give_no_warning() -> None:
     columns = columns_of_many_kinds(4000)
     assert widest_and_narrowest(np.column_stack(list(columns.values()))) is None
     assert widest_and_narrowest(np.ones((5, 3))) is None

@@ -29,7 +29,7 @@ Y = RNG.normal(size=(N, 2))
 
 def test_what_a_factor_computes() -> None:
     factor = factorise(A.copy(), NOISE)
-    assert (factor.jitter, factor.complaint()) == (0.0, "")
+    assert (factor.jitter, factor.warning()) == (0.0, "")
     np.testing.assert_allclose(factor.solve(Y), np.linalg.solve(G, Y), rtol=1e-9)
     half = factor.half_solve(Y.copy())
     np.testing.assert_allclose(half.T @ half, Y.T @ np.linalg.solve(G, Y), rtol=1e-9)
@@ -56,7 +56,7 @@ def test_jitter_is_the_least_rung_that_works_and_leaves_the_matrix_intact() -> N
     assert factor.jitter == pytest.approx(1e-10 * low_rank.diagonal().mean())
     rebuilt = factor.multiply(np.asfortranarray(np.triu(factor.upper)))
     np.testing.assert_allclose(rebuilt, low_rank, atol=1e-8)
-    assert "fewer numerical dimensions" in factor.complaint()
+    assert "fewer numerical dimensions" in factor.warning()
 
 
 @pytest.mark.parametrize("n", [1, 13, 96, N])

@@ -206,9 +206,9 @@ class KernelEstimator(BaseEstimator):
                 validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
         if refused is not None:
             raise refused
-        doubt = unequal_columns(kernel, points) if reset else ""
-        if doubt:
-            warn(f"{type(self).__name__}: {doubt}", DataWarning)
+        warning = unequal_columns(kernel, points) if reset else ""
+        if warning:
+            warn(f"{type(self).__name__}: {warning}", DataWarning)
         return points
 
     @property
@@ -242,8 +242,8 @@ class KernelEstimator(BaseEstimator):
             validate_data(
                 self, rows.first_row.data, "no_validation", reset=True, skip_check_array=True
             )
-            if rows.survey.doubt:
-                warn(f"{type(self).__name__}: {rows.survey.doubt}", DataWarning)
+            if rows.survey.warning:
+                warn(f"{type(self).__name__}: {rows.survey.warning}", DataWarning)
         return rows, given
 
     #: What an estimator that takes no blocks says to them, and what to do.

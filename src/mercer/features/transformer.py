@@ -229,9 +229,9 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
             self._match_columns(X, reset=reset)
             raise
         self._match_columns(points.data, reset=reset)
-        doubt = unequal_columns(kernel, points) if reset else ""
-        if doubt:
-            warn(f"{type(self).__name__}: {doubt}", DataWarning)
+        warning = unequal_columns(kernel, points) if reset else ""
+        if warning:
+            warn(f"{type(self).__name__}: {warning}", DataWarning)
         return points
 
     def _match_columns(self, data: Any, *, reset: bool) -> None:

@@ -91,12 +91,12 @@ class Factor:
         if not _factorise(rest, rest.diagonal() + rest.dtype.type(self.jitter)):
             raise ValidityError(
                 "the Gram matrix with the new rows is not positive definite: rows are duplicated, "
-                "or the length-scale is too long; raise the noise, or fit all rows anew."
+                "or the length-scale is too long; raise the noise, or fit all rows again."
             )
         grown[n:, n:] = rest
         return replace(self, upper=grown)
 
-    def complaint(self) -> str:
+    def warning(self) -> str:
         """Why jitter was needed, in a sentence; empty if it was not."""
         if not self.jitter:
             return ""
@@ -231,7 +231,7 @@ def _cause(gram: Array, advice: Advice) -> tuple[str, str]:
         )
     if pairs > 0:
         return (
-            f"rows are duplicated: {pairs} pair{'s' if pairs > 1 else ''} cannot be told apart"
+            f"rows are duplicated: {pairs} pair{'s' if pairs > 1 else ''} cannot be distinguished"
             + copies,
             f"keep one row of each, or raise {advice.ridge}",
         )

@@ -52,7 +52,7 @@ class LowRankInverse:
     """The inverse of F F' + shift I."""
 
     factor: Array  # (n, k): the factor F, in double precision
-    turn: Array  # (k, k): the eigenvectors V of F'F
+    eigenvectors: Array  # (k, k): the eigenvectors V of F'F
     values: Array  # (k,): its eigenvalues, ascending
     # estimate of the largest eigenvalue of A - F F', which is added to the shift
     floor: float = 0.0
@@ -61,16 +61,16 @@ class LowRankInverse:
     def of(cls, factor: Array, floor: float = 0.0) -> LowRankInverse:
         """Decompose F F'."""
         factor = factor.astype(np.float64, copy=False)
-        values, turn = eigh(multiply(factor.T, factor, triangle="lower"), overwrite_a=True)
-        return cls(factor, turn, np.maximum(values, 0.0), floor)
+        values, eigenvectors = eigh(multiply(factor.T, factor, triangle="lower"), overwrite_a=True)
+        return cls(factor, eigenvectors, np.maximum(values, 0.0), floor)
 
     def __call__(self, vectors: Array, shifts: Array) -> Array:
         """Apply the inverse, to each column with its own shift."""
         shifts = np.maximum(shifts, self._least)
-        inside = self.turn.T @ multiply(self.factor.T, vectors)
+        inside = self.eigenvectors.T @ multiply(self.factor.T, vectors)
         least = self.values.max(initial=0.0) * np.finfo(np.float64).eps + np.finfo(np.float64).tiny
         share = 1 - np.minimum(self.floor / np.maximum(self.values, least), 1.0)
-        inside = self.turn @ (share[:, None] * inside / (self.values[:, None] + shifts))
+        inside = self.eigenvectors @ (share[:, None] * inside / (self.values[:, None] + shifts))
         return vectors - multiply(self.factor, inside)
 
     @property
@@ -80,7 +80,7 @@ class LowRankInverse:
 
 
 @dataclass(frozen=True, eq=False)
-class Sketch:
+class NystromSketch:
     """A factor F with A close to F F', with orthogonal columns of decreasing norm."""
 
     factor: Array  # (n, k): F = U diag(sqrt(values))
@@ -90,7 +90,7 @@ class Sketch:
 
 def nystrom_sketch(
     multiply: Callable[[Array], Array], diagonal: Array, rank: int, *, rng: Any
-) -> Sketch:
+) -> NystromSketch:
     """Approximate a matrix from one product with `rank` random vectors.
 
     Parameters
@@ -106,7 +106,7 @@ def nystrom_sketch(
 
     Returns
     -------
-    Sketch
+    NystromSketch
         The approximation.
 
     Raises
@@ -145,7 +145,7 @@ def nystrom_sketch(
     )
     values = np.maximum(lengths**2 - shift, 0.0)
     error = max(0.0, 1 - float(values.sum()) / total) if total > 0 else 0.0
-    return Sketch(left * np.sqrt(values), values, error)
+    return NystromSketch(left * np.sqrt(values), values, error)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ Grid = str | Sequence[Any] | Mapping[str, Sequence[Any]] | None
 
 # Candidates of a grid whose ends are looked at: fewer are a comparison, and not a grid.
 _LEAST_GRID = 4
-# A candidate at the end of a grid is doubtful if its error is below this share of the next one's.
+# The end of a grid gives a warning if its error is below this share of the next one's.
 _STILL_FALLING = 0.99
 # Errors up to this share of the variance of the targets may be those of data without noise.
 _NO_NOISE = 1e-3

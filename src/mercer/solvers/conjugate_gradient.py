@@ -25,7 +25,7 @@ from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import KernelColumns
-from mercer.linalg.low_rank import LowRankInverse, Sketch, nystrom_sketch
+from mercer.linalg.low_rank import LowRankInverse, NystromSketch, nystrom_sketch
 from mercer.linalg.pivoted_cholesky import LowRank, pivoted_cholesky
 from mercer.rows.rows import RowBlock
 from mercer.sampling import random_numbers, seed_from
@@ -162,13 +162,13 @@ class ConjugateGradient(Solver):
         best, column = divmod(int(np.argmin(errors)), len(alphas))
         wanted = compared[best][1]
         answer = self.ridge(tasks[best].at(float(alphas[column])))
-        if wanted != column and not answer.doubt:
-            doubt = (
+        if wanted != column and not answer.warning:
+            warning = (
                 f"alpha = {alphas[column]:.3g} is the smallest that iterations were taken to reach,"
                 f" and {alphas[wanted]:.3g} would be better; pass it as alpha, or "
                 "solver=mercer.solvers.NystromSolver()"
             )
-            answer = replace(answer, doubt=doubt)
+            answer = replace(answer, warning=warning)
         return SearchAnswer(answer, best, alphas, errors)
 
     def _compare(self, task: RidgeTask, rows: NDArray[np.intp]) -> tuple[Array, int]:
@@ -294,7 +294,7 @@ class ConjugateGradient(Solver):
         by_itself = np.ceil(2 * np.sqrt(n)) if self.preconditioner == "nystrom" else 10 * np.sqrt(n)
         return min(n, int(by_itself) if self.rank is None else self.rank)
 
-    def _factor(self, access: KernelColumns, seed: int) -> LowRank | Sketch | None:
+    def _factor(self, access: KernelColumns, seed: int) -> LowRank | NystromSketch | None:
         if self.preconditioner is None:
             return None
         rank, rng = self.rank_for(len(access)), np.random.RandomState(seed)
@@ -343,9 +343,9 @@ def factor_size(n: int, rank: int, dtype: np.dtype[Any]) -> float:
     return float(8 + (dtype.itemsize if dtype.itemsize < 8 else 0)) * n * rank
 
 
-def _inverse(factor: LowRank | Sketch) -> LowRankInverse:
+def _inverse(factor: LowRank | NystromSketch) -> LowRankInverse:
     """The preconditioner of a factor; the last eigenvalue of a sketch bounds the remaining ones."""
-    floor = float(factor.values[-1]) if isinstance(factor, Sketch) else 0.0
+    floor = float(factor.values[-1]) if isinstance(factor, NystromSketch) else 0.0
     return LowRankInverse.of(factor.factor, floor)
 
 
@@ -383,7 +383,7 @@ class _System:
         task: RidgeTask,
         part: RowBlock,
         access: KernelColumns,
-        factor: LowRank | Sketch | None,
+        factor: LowRank | NystromSketch | None,
     ) -> None:
         self.task, self.points, self.multiply = task, part.points, access.multiply
         self.remedies = f"max_iter, {task.ridge} or the rank of the preconditioner"

@@ -106,7 +106,7 @@ class DenseSolver(Solver):
             solution.intercept,
             alpha,
             {"jitter_": solution.jitter} | quality,
-            doubt=problem.rounding_doubt(solution.dual),
+            warning=problem.rounding_warning(solution.dual),
         )
 
     def _path(self, task: RidgeTask) -> PathAnswer:

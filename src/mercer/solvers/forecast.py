@@ -153,38 +153,41 @@ class RidgeFit(Priced):
 
     @property
     def columns(self) -> int:
-        """One for each target, and one for the intercept."""
+        """Right-hand sides of the linear system: the targets, and the intercept."""
         return len(self.rows.statistics.targets) + 1
 
     @property
     def landmarks(self) -> int:
-        """More than for a Gaussian process, which needs them again; no rows of weight 0."""
+        """The number of landmarks, larger than for a Gaussian process, which uses them repeatedly.
+
+        Rows of weight 0 are not landmarks.
+        """
         return min(self.rows.statistics.rows, landmark_count(_MORE_LANDMARKS * self.n))
 
     @property
     def matrix_is_dear(self) -> bool:
-        """Beyond a few rows the matrix is taken while it costs less than products with it."""
+        """Whether the matrix of more than a few rows costs more than products with it."""
         if self.n <= FEW_ROWS or self.restriction:
             return super().matrix_is_dear
         dearer = self.work(Cholesky()) > self.work(ConjugateGradient())
         return super().matrix_is_dear or dearer
 
     def search(self, landmarks: int | None = None) -> float:
-        """An eigendecomposition for all alphas."""
+        """Operations of the eigendecompositions on landmarks, one per kernel for all alphas."""
         m = 0 if landmarks is None else landmarks
         return self.searches * self.kernels * _EIGENVECTORS * float(m) ** 3
 
     def compared(self, rows: int) -> float:
-        """A tridiagonal form for every kernel."""
+        """Operations of the tridiagonal forms of some rows, one per kernel."""
         return self.searches * self.kernels * _TRIDIAGONAL * float(min(rows, self.n)) ** 3
 
     def compared_size(self, rows: int) -> float:
-        """The matrix of these rows, and its work space."""
+        """Bytes of the matrix of these rows, and of its work space."""
         matrix = float(min(rows, self.n)) ** 2 * self.dtype.itemsize
         return self.searches * SPECTRAL_MATRICES * matrix
 
     def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
-        """Eigenvectors, a tridiagonal form for all alphas, or one Cholesky factor."""
+        """Matrices held, and operations of eigenvectors, tridiagonal forms or a Cholesky factor."""
         cubes = _EIGENVECTORS if eigenvectors else 1 / 3
         operations = cubes * float(self.n) ** 3
         if self.searches:
@@ -192,32 +195,32 @@ class RidgeFit(Priced):
         return SPECTRAL_MATRICES if self.searches or eigenvectors else FACTOR_MATRICES, operations
 
     def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
-        """One pass over the rows; a map may hold the features of all of them."""
+        """Bytes and operations of one pass over the rows; a map may hold the features of all."""
         size, every = 8.0 * 2 * width**2, 8.0 * self.n * width
         holds = approximate and self.in_memory and self.fits(4 * every)
         return size + (every if holds else 0.0), float(self.n) * width**2
 
     def feature_obstacle(self, width: int) -> str:
-        """Sums over pairs of features cost more than a factor from n / sqrt(3) features on."""
+        """The obstacle of n / sqrt(3) features or more, whose sums cost more than a factor."""
         return MANY_FEATURES if 3 * width**2 >= self.n**2 else ""
 
     @property
     def restriction(self) -> str:
-        """Without a penalty the coefficients of rows do not follow from others."""
+        """The obstacle of alpha = 0: only the whole matrix then determines the coefficients."""
         return "" if self.smallest_alpha > 0 else "alpha is 0"
 
     @property
     def landmark_restriction(self) -> str:
-        """Landmarks do without a penalty."""
+        """No obstacle: the system of landmarks is solved at alpha = 0 too."""
         return ""
 
     @property
     def needs_matrix(self) -> str:
-        """An indefinite matrix can be checked, and repaired, only as a whole."""
+        """Why the whole matrix is taken: an indefinite one is checked and repaired as a whole."""
         return not_positive(self.kernel)
 
     def candidates(self) -> Candidates:
-        """Features, the matrix, products with it, landmarks."""
+        """Solvers by features, by the matrix, by products with it, and by landmarks."""
         n = self.n
         yield Primal(), f"the kernel has fewer features than would pay for {n} rows"
         fits = f"the matrix of {n} rows fits, and costs less than iterations"
@@ -232,7 +235,7 @@ class RidgeFit(Priced):
         yield NystromSolver(self.landmarks, random_state=0), many
 
     def last_resort(self, obstacles: Sequence[tuple[Solver, str]]) -> Choice:
-        """Solvers that only "auto" avoids, before none."""
+        """A solver that only "auto" avoids, if there is one; otherwise a refusal."""
         _, whole, products, few = obstacles
         if whole[1] in _NO_MATRIX:
             reason = f"{as_reason(few[1])}, and {_NO_MATRIX[whole[1]]}"
@@ -275,33 +278,33 @@ class GaussianProcessFit(Priced):
 
     @property
     def columns(self) -> int:
-        """None: their memory is part of that of the factors."""
-        return 0  # their memory is part of that of the factors
+        """Right-hand sides that need memory: none, since the factors include theirs."""
+        return 0
 
     @property
     def landmark_work(self) -> float:
-        """Sums of the bound and of its gradient."""
+        """Operations per row and pair of landmarks, for the bound and its gradient."""
         return 5.0
 
     @property
     def restriction(self) -> str:
-        """Noise and criterion, or what the kernel says."""
+        """The obstacle of kernel, noise or criterion to solvers without the whole matrix."""
         kernel = no_landmarks(self.kernel)
         return self.bound_obstacle if kernel in ("", UNKNOWN) else kernel
 
     def search(self, landmarks: int | None = None) -> float:
-        """Evaluations of the bound on a sample of rows."""
+        """Operations of the evaluations of the bound on a sample of rows."""
         m = landmarks if self.asked and landmarks is not None else self.search_landmarks
         rows = min(self.n, self.search_rows)
         return self.evaluations * 5.0 * rows * m**2 if self.learns else 0.0
 
     @property
     def variances(self) -> float:
-        """Landmarks for variances, where the mean comes from iterations."""
+        """Operations of the landmarks for variances, where the mean comes from iterations."""
         return 5.0 * self.n * self.landmarks**2
 
     def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
-        """The matrix in every evaluation, or for the posterior alone."""
+        """Matrices held and operations, with a factor per evaluation or for the posterior alone."""
         n = float(self.n)
         throughout = self.asked or eigenvectors or n <= self.exact_rows or bool(self.needs_matrix)
         if self.learns and throughout:
@@ -309,14 +312,14 @@ class GaussianProcessFit(Priced):
         return FACTOR_MATRICES, n**3 / 3 + self.search()
 
     def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
-        """Own features serve the search too; a map serves the posterior."""
+        """Bytes and operations; a search takes own features of the kernel, not those of a map."""
         squares = self.n * float(width) ** 2
         if approximate:
             return 80.0 * width**2, self.search() + squares
         return 80.0 * width**2, squares * (1 + 5 * self.evaluations * self.learns)
 
     def feature_obstacle(self, width: int) -> str:
-        """A search takes four rows for each feature, and not too many in all."""
+        """The obstacle of fewer than four rows per feature, or of too much work in a search."""
         if not self.learns:
             return MANY_FEATURES if 3 * width**2 >= self.n**2 else ""
         if self.rows_per_feature * width > self.n:
@@ -326,7 +329,7 @@ class GaussianProcessFit(Priced):
         return MANY_ROWS if self.n * float(width) ** 2 > most else ""
 
     def candidates(self) -> Candidates:
-        """Features, the matrix, products with it, landmarks."""
+        """Solvers by features, by the matrix, by products with it, and by landmarks."""
         n = self.n
         yield Primal(), f"the kernel has fewer features than would pay for {n} rows"
         yield Cholesky(), self._why_the_matrix()
@@ -347,7 +350,7 @@ class GaussianProcessFit(Priced):
 
 
 def widest(kernels: Sequence[Kernel], rows: RowSource) -> Kernel:
-    """The kernel with the most features of its own: what serves it serves the others."""
+    """The kernel with the most features of its own: a solver that fits it fits the others."""
     widths = [own_features(kernel, rows)[0] for kernel in kernels]
     return kernels[int(np.argmax([np.inf if width is None else width for width in widths]))]
 

@@ -459,7 +459,7 @@ class RidgeAnswer:
         Fitted attributes that say how good the answer is.
     errors : ndarray of shape (a,), optional
         The criterion for each candidate alpha, if there was a choice.
-    doubt : str
+    warning : str
         A clause for a warning; empty if all is well.
     function : FeatureFunction, optional
         The same function by explicit features, where that is the way to evaluate it.
@@ -475,7 +475,7 @@ class RidgeAnswer:
     alpha: float
     quality: dict[str, Any] = field(default_factory=dict)
     errors: Array | None = None
-    doubt: str = ""
+    warning: str = ""
     function: FeatureFunction | None = None
     rows: NDArray[np.intp] | None = None
     state: Any = None
@@ -493,7 +493,7 @@ class PathAnswer:
     dof: Array  # (a,): effective degrees of freedom; NaN likewise
     # the functions by explicit features, one column for each alpha and target
     function: FeatureFunction | None = None
-    doubt: str = ""  # a clause for a warning; empty if all is well
+    warning: str = ""  # a clause for a warning; empty if all is well
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,7 @@ class Survey:
     spreads: tuple[Summary, ...]
     head: Points  # the first row
     fingerprint: Fingerprint  # for later passes to compare
-    doubt: str = ""  # a warning about the columns of the first block
+    warning: str = ""  # a warning about the columns of the first block
 
     def __add__(self, other: Self) -> Survey:
         """The survey of both."""
@@ -96,7 +96,7 @@ class Survey:
             tuple(a + b for a, b in zip(self.spreads, other.spreads, strict=True)),
             self.head,
             self.fingerprint + other.fingerprint,
-            self.doubt,
+            self.warning,
         )
 
 

@@ -354,7 +354,7 @@ def test_an_interrupt_after_the_search_keeps_what_it_found(
         raise KeyboardInterrupt
 
     model = GPC(1.0 * mc.RBF())
-    monkeypatch.setattr(GPC, "_doubt", interrupted)
+    monkeypatch.setattr(GPC, "_approximation_warning", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     monkeypatch.undo()

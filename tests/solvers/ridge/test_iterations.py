@@ -60,7 +60,7 @@ def exact(alpha: float) -> Array:
 def test_the_answer_is_that_of_the_equations() -> None:
     found = iterations.solve(task(ALPHAS[:1]), WholeMatrix(ALPHAS[:1]), 1e-10, 500, None)
     assert_allclose(found.dual, exact(0.1), atol=1e-8)
-    assert (found.quality["rank_"], found.quality["converged_"], found.doubt) == (0, True, "")
+    assert (found.quality["rank_"], found.quality["converged_"], found.warning) == (0, True, "")
     assert len(found.quality["residual_history_"]) == found.quality["n_iter_"] + 1
     path = iterations.path(task(ALPHAS), WholeMatrix(ALPHAS), 1e-10, 500)
     assert_allclose(path.dual, [exact(alpha) for alpha in ALPHAS], atol=1e-8)
@@ -70,7 +70,7 @@ def test_stopped_iterations_are_told_and_resumed() -> None:
     system, asked = WholeMatrix(ALPHAS[:1]), task(ALPHAS[:1], resumes=True)
     short = iterations.solve(asked, system, 1e-10, 3, Stopped((), 0))
     assert short.quality["n_iter_"] == 3
-    assert "raise max_iter" in short.doubt
+    assert "raise max_iter" in short.warning
     again = iterations.solve(asked, system, 1e-10, 500, short.state)
     whole = iterations.solve(asked, system, 1e-10, 500, Stopped((), 0))
     assert again.quality["n_iter_"] == whole.quality["n_iter_"]
@@ -88,7 +88,7 @@ def test_a_report_sees_every_iteration_and_may_stop() -> None:
         task(ALPHAS[:1], report=report), WholeMatrix(ALPHAS[:1]), 1e-10, 500, None
     )
     assert seen == [1, 2, 3, 4]
-    assert (found.quality["n_iter_"], found.doubt) == (4, "")
+    assert (found.quality["n_iter_"], found.warning) == (4, "")
 
 
 def test_no_tolerance_is_below_rounding() -> None:

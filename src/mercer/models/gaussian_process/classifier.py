@@ -222,9 +222,9 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
                     X, y, objective, search, lambda theta: known | model.attributes(theta)
                 )
                 self.converged_ = False  # until the approximation is known to be good
-                doubt = self._doubt()
-            self.converged_ = optimum.converged and not doubt
-        warn_of(type(self).__name__, objective.space, optimum, doubt)
+                warning = self._approximation_warning()
+            self.converged_ = optimum.converged and not warning
+        warn_of(type(self).__name__, objective.space, optimum, warning)
         return self
 
     def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> LaplaceObjective:
@@ -251,7 +251,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         number = max(1, min(_LANDMARKS, _LANDMARKS_OF_ALL // objective.targets.shape[1]))
         return LandmarkLaplace(objective, number, type(self).__name__, self.rows_)
 
-    def _doubt(self) -> str:
+    def _approximation_warning(self) -> str:
         """Why the approximation cannot be trusted; empty if it can."""
         remedy = "scale the data, or bound the kernel's amplitude with Bounded(value, low, high)"
         if not self._posterior.converged:

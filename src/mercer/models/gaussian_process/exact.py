@@ -265,7 +265,7 @@ class ExactPosterior:
     @property
     def warning(self) -> str:
         """Why jitter was needed, as a clause; empty if it was not."""
-        return self.gaussian.factor.complaint()
+        return self.gaussian.factor.warning()
 
     def log_likelihood(self) -> float:
         """The log marginal likelihood of the standardised targets, every copy of a row counted."""

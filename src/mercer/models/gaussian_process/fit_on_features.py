@@ -22,7 +22,7 @@ from mercer.models.gaussian_process.landmarks import (
     LandmarkObjective,
     LandmarkPosterior,
 )
-from mercer.models.gaussian_process.plan import Plan, search_rows
+from mercer.models.gaussian_process.plan import FitPlan, search_rows
 from mercer.models.gaussian_process.targets import Scaling
 from mercer.parallel import cached_property
 from mercer.rows.rows import as_float64
@@ -38,7 +38,7 @@ class FeatureFit:
         self,
         owner: str,
         data: ExactObjective,
-        plan: Plan,
+        plan: FitPlan,
         scaling: Scaling,
         numbers: NDArray[np.intp],
     ) -> None:
@@ -70,7 +70,7 @@ class FeatureFit:
         is_given = plan.search is plan.solver
         rows = None if is_given else search_rows(len(self.data.points))
         given = plan.given if is_given else None
-        return LandmarkSearch(self.owner, self.data, plan.search, rows, plan.reserve, given=given)
+        return LandmarkSearch(self.owner, self.data, plan.search, rows, plan.fallback, given=given)
 
     def during_search(self, theta: Array) -> dict[str, Any]:
         """The attributes of a model with the features of the search."""

@@ -25,7 +25,7 @@ from mercer.kernels.points import Points
 from mercer.landmarks.selection import Landmarks
 from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.models.gaussian_process.landmarks import LandmarkObjective, LandmarkPosterior
-from mercer.models.gaussian_process.plan import Reserve
+from mercer.models.gaussian_process.plan import FallbackBudget
 from mercer.parallel import single_blas
 from mercer.solvers.dense import Cholesky
 from mercer.solvers.likelihood.maximise import (
@@ -76,13 +76,13 @@ class LandmarkSearch:
         whole: ExactObjective,
         solver: Any,
         numbers: NDArray[np.intp] | None = None,
-        reserve: Reserve | None = None,
+        fallback: FallbackBudget | None = None,
         given: Landmarks | None = None,
     ) -> None:
         self.owner, self.whole, self.solver, self.numbers = owner, whole, solver, numbers
         self.given = given
         self.data = whole if numbers is None else whole.at_rows(numbers)
-        self.reserve = Reserve(0) if reserve is None else reserve
+        self.fallback = FallbackBudget(0) if fallback is None else fallback
         self.loose = False
         self.current = self._select(whole.theta)
         moves = isinstance(solver.landmarks, str) and solver.landmarks == "learn"
@@ -203,9 +203,9 @@ class LandmarkSearch:
                 self.current = self._select(theta)
             value, gap = self._value_and_gap(theta)
             loose = gap > _LOOSE * np.sqrt(len(self.data.points))
-            more = min(2 * self.solver.n_landmarks, self.reserve.landmarks)
+            more = min(2 * self.solver.n_landmarks, self.fallback.landmarks)
             if not loose or more <= self.solver.n_landmarks:
-                self.loose = loose and self.reserve.rows > 0
+                self.loose = loose and self.fallback.rows > 0
                 return value
             self.solver = replace(self.solver, n_landmarks=more)
 
@@ -241,7 +241,7 @@ class LandmarkSearch:
         other: a part is as dense as all rows, which some rows anywhere are not.
         """
         self.solver = Cholesky()
-        n, few = len(self.data.points), min(self.reserve.rows, len(self.data.points))
+        n, few = len(self.data.points), min(self.fallback.rows, len(self.data.points))
         some = self.data.at_rows(np.sort(np.random.default_rng(0).permutation(n)[:few]))
         wider = None if scales is None else scales * np.sqrt(n / few)
         begin, *others = self._likeliest(some, candidates)

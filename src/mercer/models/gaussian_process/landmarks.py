@@ -212,7 +212,7 @@ class IteratedPosterior(LandmarkPosterior):
     @property
     def warning(self) -> str:
         """Why results are inaccurate, as a clause; empty if they are accurate."""
-        return self.answer.doubt or super().warning
+        return self.answer.warning or super().warning
 
     def quality(self, scaling: Scaling) -> dict[str, Any]:
         """Bounds of the likelihood in units of y, and residuals of the iterations."""

@@ -15,7 +15,7 @@ A search on the bound begins with 128 landmarks, and takes twice as many, up to 
 leave too much out. Where the mean is that of all rows, and 256 landmarks are too few,
 hyper-parameters are learned from the whole matrix of 2,000 rows, and then from that of 4,000.
 
-`Spectral`, `Falkon` and `RandomFeatures` are weighed, but not taken unless they are asked for.
+`Spectral`, `Falkon` and `RandomFeatures` are priced, but taken only if the user asks for them.
 """
 
 from __future__ import annotations
@@ -46,29 +46,29 @@ from mercer.solvers.protocol import Solver, checked_solver
 _CHOICE_BYTES = 2**30
 # Variance of noise, as a share of that of the function, with which iterations take long.
 _LITTLE_NOISE = 1e-4
-# Rows up to which a factor of the whole matrix then costs less than they.
+# Rows up to which, with so little noise, a factor of the matrix costs less than iterations.
 _FACTOR_ROWS = 25_000
 
 
 @dataclass(frozen=True)
-class Reserve:
-    """What a search may turn to where its landmarks leave too much out."""
+class FallbackBudget:
+    """Limits of a search whose first landmarks explain too little of the kernel."""
 
-    landmarks: int  # as many as it may take at most
-    # how many rows to learn from by their whole matrix, if that is not enough; 0 for none
+    landmarks: int  # the largest number of landmarks
+    # number of rows whose whole matrix is used if those landmarks are too few; 0 for no rows
     rows: int = 0
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How a Gaussian process is fitted."""
+class FitPlan:
+    """The solvers and landmarks of the fit of a Gaussian process."""
 
-    solver: Any  # of the posterior
-    search: Any  # of the hyper-parameters
-    landmarks: Any = None  # of the variances, if they are those of landmarks
-    # what the search may turn to; None for one with the solver that the user asks for
-    reserve: Reserve | None = None
-    given: Landmarks | None = None  # the landmarks of the mean themselves, if the user gives them
+    solver: Any  # the solver of the posterior
+    search: Any  # the solver of the hyper-parameters
+    landmarks: Any = None  # the solver that chooses landmarks for variances, if they use some
+    # limits of the search; None if its solver is the user's or needs no landmarks
+    fallback: FallbackBudget | None = None
+    given: Landmarks | None = None  # the user's landmarks of the mean, if there are some
     # variance of the noise, as a share of that of the function, below which iterations would not
     # converge, and the posterior is that of the whole matrix
     least_noise: float = 0.0
@@ -93,8 +93,8 @@ def planned(
     criterion: str,
     seed: Any,
     landmarks: Landmarks | None = None,
-) -> Plan:
-    """Decide how to fit."""
+) -> FitPlan:
+    """Choose the solvers of a fit by the rule of this module."""
     n, seed = len(data.points), 0 if seed is None else seed
     is_asked = given != "auto"
     is_small = n <= GaussianProcessFit.exact_rows
@@ -102,7 +102,7 @@ def planned(
         # "auto" prefers nothing but features to the whole matrix of so few rows.
         size = GaussianProcessFit.learning_matrices * 8.0 * n * n
         if memory.fits(size):
-            return Plan(Cholesky(), Cholesky(), fits=True)
+            return FitPlan(Cholesky(), Cholesky(), fits=True)
     problem = _problem(data, learns, criterion)
     if is_asked:
         _require_possible(owner, problem, given)
@@ -112,44 +112,44 @@ def planned(
         together = is_asked or n <= problem.exact_rows or not learns
         whole = together or bool(problem.needs_matrix)
         if whole:
-            return Plan(solver, solver)
-        return Plan(solver, quick, reserve=_reserve(n))
+            return FitPlan(solver, solver)
+        return FitPlan(solver, quick, fallback=_fallback_budget(n))
     if solver.is_approximate:
-        return Plan(solver, quick, reserve=_reserve(n))
+        return FitPlan(solver, quick, fallback=_fallback_budget(n))
     if solver.has_features:
-        return Plan(solver, solver)
+        return FitPlan(solver, solver)
     if is_asked and not solver.is_iterative:
-        return Plan(given, given, given, given=landmarks)
+        return FitPlan(given, given, given, given=landmarks)
     many = NystromSolver(problem.landmarks, _affordable_choice(problem), seed)
     if not solver.is_iterative:
-        return Plan(many, quick, many, Reserve(min(problem.most_search_landmarks, n)))
+        return FitPlan(many, quick, many, FallbackBudget(min(problem.most_search_landmarks, n)))
     if is_asked:
-        return Plan(solver, quick, many, _reserve(n), landmarks)
+        return FitPlan(solver, quick, many, _fallback_budget(n), landmarks)
     fits = n <= _FACTOR_ROWS and FACTOR_MATRICES * 8.0 * n * n <= memory.available()
     iterative, least = solver.replace(random_state=seed), _LITTLE_NOISE if fits else 0.0
-    return Plan(iterative, quick, many, _reserve(n), least_noise=least)
+    return FitPlan(iterative, quick, many, _fallback_budget(n), least_noise=least)
 
 
-def _reserve(n: int) -> Reserve:
-    """Where the mean is that of all rows: hyper-parameters of a bound would not be its own.
+def _fallback_budget(n: int) -> FallbackBudget:
+    """Limits of a search for a posterior mean over all rows, which the bound only approximates.
 
     An evaluation with more landmarks costs more than one with the whole matrix of some rows.
     """
     rows = min(GaussianProcessFit.part_rows, n)
     if GaussianProcessFit.learning_matrices * 8.0 * rows * rows <= memory.available():
-        return Reserve(min(2 * GaussianProcessFit.search_landmarks, n), rows)
-    return Reserve(min(GaussianProcessFit.most_search_landmarks, n))
+        return FallbackBudget(min(2 * GaussianProcessFit.search_landmarks, n), rows)
+    return FallbackBudget(min(GaussianProcessFit.most_search_landmarks, n))
 
 
 def forecast(data: ExactObjective, *, learns: bool, criterion: str, given: Any = None) -> Forecast:
-    """The table of `mercer.forecast`."""
+    """The costs of all solvers, as `mercer.forecast` shows them."""
     problem = _problem(data, learns, criterion)
     asked = None if given is None else priced(replace(problem, asked=True), given)
     return price_all(problem, asked)
 
 
 def _problem(data: ExactObjective, learns: bool, criterion: str) -> GaussianProcessFit:
-    """The fit, as solvers price it."""
+    """The description of the fit from which solvers compute their cost."""
     obstacle = ""
     if data.noise.is_none:
         obstacle = "there is no noise"
@@ -160,7 +160,7 @@ def _problem(data: ExactObjective, learns: bool, criterion: str) -> GaussianProc
 
 
 def search_rows(n: int) -> Any:
-    """Rows to learn hyper-parameters from, if not all of them."""
+    """Numbers of the rows that hyper-parameters are learned from; None for all rows."""
     most = GaussianProcessFit.search_rows
     if n <= most:
         return None
@@ -170,7 +170,7 @@ def search_rows(n: int) -> Any:
 def _require_possible(owner: str, problem: GaussianProcessFit, solver: Solver) -> None:
     """Refuse a solver that the user asks for, if it is impossible.
 
-    Whether a kernel that is not known to be valid is valid, is the user's to say.
+    A kernel that is not known to be valid is taken to be valid at the user's request.
     """
     if solver.is_dense:
         return

@@ -33,7 +33,7 @@ from mercer.models.gaussian_process.explicit import ExplicitPosterior
 from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
 from mercer.models.gaussian_process.fit_on_features import FeatureFit
 from mercer.models.gaussian_process.landmarks import IteratedPosterior, given_landmarks
-from mercer.models.gaussian_process.plan import Plan, forecast, planned, require_solver
+from mercer.models.gaussian_process.plan import FitPlan, forecast, planned, require_solver
 from mercer.models.gaussian_process.search_space import warn_of
 from mercer.models.gaussian_process.targets import Noise, Scaling, require_range
 from mercer.models.regressor import ScoredRegressor
@@ -339,10 +339,10 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             with self._computing():
                 optimum = fitted(X, y, data, scaling, plan, learns)
         constant = _CONSTANT if free and not learns else ""
-        doubt = self._posterior.warning
+        warning = self._posterior.warning
         if hasattr(self, "lower_bound_"):
-            doubt = doubt or _loose_bound(self, len(data.points))
-        warn_of(type(self).__name__, data.space, optimum, constant, doubt)
+            warning = warning or _loose_bound(self, len(data.points))
+        warn_of(type(self).__name__, data.space, optimum, constant, warning)
         return self
 
     def update(self, X: Any, y: ArrayLike, noise: ArrayLike | None = None) -> Self:
@@ -590,7 +590,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         return forecast(data, learns=learns, criterion=self.criterion, given=given)
 
     def _fit_exactly(
-        self, X: Any, y: Any, data: ExactObjective, scaling: Scaling, plan: Plan, learns: bool
+        self, X: Any, y: Any, data: ExactObjective, scaling: Scaling, plan: FitPlan, learns: bool
     ) -> Optimum:
         """Fit by the whole matrix throughout."""
         if not plan.fits or data.kernel.is_psd is not True:
@@ -613,7 +613,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         return optimum
 
     def _fit_on_features(
-        self, X: Any, y: Any, data: ExactObjective, scaling: Scaling, plan: Plan, learns: bool
+        self, X: Any, y: Any, data: ExactObjective, scaling: Scaling, plan: FitPlan, learns: bool
     ) -> Optimum:
         """Learn hyper-parameters by the bound or by features, and condition as planned."""
         fit = FeatureFit(type(self).__name__, data, plan, scaling, self.rows_)
@@ -627,7 +627,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             )
         optimum = self._learn(X, y, data, search, fit.after_search, fit.during_search)
         if isinstance(self._posterior, IteratedPosterior):
-            self.converged_ = optimum.converged and not self._posterior.answer.doubt
+            self.converged_ = optimum.converged and not self._posterior.answer.warning
         return optimum
 
     # Checks -------------------------------------------------------------------------------------

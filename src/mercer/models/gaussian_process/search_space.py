@@ -159,20 +159,20 @@ class SearchSpace:
 
 def warn_of(owner: str, space: SearchSpace, optimum: Optimum, *clauses: str) -> None:
     """Warn once for a whole fit: the given clauses, no convergence, and parameters at bounds."""
-    doubts = list(filter(None, clauses))
+    warnings = list(filter(None, clauses))
     if not (optimum.converged or optimum.stopped):
-        doubts.append(
+        warnings.append(
             f"the search for hyper-parameters stopped after {optimum.n_iter} iterations with a "
             f"gradient of {optimum.gradient_norm:.2g} (raise max_iter, or scale the data)"
         )
     at_bounds = space.names_at(optimum, harmless=False)
     if at_bounds:
-        doubts.append(
+        warnings.append(
             f"{', '.join(at_bounds)} ended at a bound set by the scale of the data (scale the "
             "data, choose another kernel, or give bounds with Bounded(value, low, high))"
         )
-    if doubts:
-        warn(f"{owner}: {'; '.join(doubts)}.", NumericalWarning)
+    if warnings:
+        warn(f"{owner}: {'; '.join(warnings)}.", NumericalWarning)
 
 
 def without_bounds(kernel: Any) -> Any:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from mercer.estimator import checks
 from mercer.exceptions import ValidityError
 from mercer.linalg.cholesky import factorise
-from mercer.models.online.expansion import Batch, Plan
+from mercer.models.online.expansion import Batch, DictionarySchedule
 
 if TYPE_CHECKING:
     from mercer.models.online.expansion import BudgetedRowPass
@@ -51,7 +51,7 @@ class Budget(ABC):
     #: Whether points leave the dictionary.
     forgets: bool = True
 
-    def plan(self, batch: Batch) -> Plan | None:
+    def plan(self, batch: Batch) -> DictionarySchedule | None:
         """Plan a mini-batch, if what happens in it does not depend on the coefficients.
 
         Parameters
@@ -61,7 +61,7 @@ class Budget(ABC):
 
         Returns
         -------
-        Plan or None
+        DictionarySchedule or None
             None if it depends on the coefficients.
         """
         return None
@@ -110,7 +110,7 @@ class Remove(Budget):
         checks.require_count(type(self).__name__, "size", self.size)
         checks.require_choice("Remove", "which", self.which, ("oldest", "smallest"))
 
-    def plan(self, batch: Batch) -> Plan | None:
+    def plan(self, batch: Batch) -> DictionarySchedule | None:
         """Plan when the oldest points leave."""
         if self.which == "smallest":
             return None
@@ -123,7 +123,7 @@ class Remove(Budget):
                     gone[members.popleft()] = i
                 target[i] = m + i
                 members.append(m + i)
-        return Plan(target, gone, np.array(members, dtype=np.intp))
+        return DictionarySchedule(target, gone, np.array(members, dtype=np.intp))
 
     def insert(self, row_pass: BudgetedRowPass, row: int, column: int, increment: Array) -> None:
         """Drop a point if the dictionary is full, then add the term."""
@@ -240,7 +240,7 @@ class Quantize(Budget):
     def __post_init__(self) -> None:
         checks.require_number("Quantize", "radius", self.radius, example=0.1)
 
-    def plan(self, batch: Batch) -> Plan:
+    def plan(self, batch: Batch) -> DictionarySchedule:
         """Plan which centre receives the term of each row."""
         b, m = len(batch.known), len(batch.columns) - len(batch.known)
         own = batch.diagonal[m:, None]
@@ -259,7 +259,7 @@ class Quantize(Budget):
                 place = m + int(i)
                 centres.append(place)
             target[i] = place
-        return Plan(target, np.full(m + b, b), np.array(centres, dtype=np.intp))
+        return DictionarySchedule(target, np.full(m + b, b), np.array(centres, dtype=np.intp))
 
     def insert(self, row_pass: BudgetedRowPass, row: int, column: int, increment: Array) -> None:
         """Add the term at the nearest centre, or at a new one."""

@@ -129,7 +129,7 @@ def _span(rows: Rows) -> slice | Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class DictionarySchedule:
     """What a budget will do in a mini-batch, if that does not depend on the errors."""
 
     target: Rows  # (b,): the column that receives the term of each row
@@ -156,12 +156,14 @@ class Batch:
         """Values k(x, x) of the columns."""
         return self.expansion.diagonal(self.columns)
 
-    def kept(self, plan: Plan) -> Array:
+    def kept(self, plan: DictionarySchedule) -> Array:
         """Kernel values of the batch, 0 where the point of a column has left before the row."""
         steps = np.arange(len(self.block))
         return np.where(steps[:, None] <= plan.gone, self.block, 0.0)
 
-    def changed(self, plan: Plan, increments: Array, factor: float) -> KernelExpansion:
+    def changed(
+        self, plan: DictionarySchedule, increments: Array, factor: float
+    ) -> KernelExpansion:
         """The function after the batch."""
         old = self.expansion.coef
         coef = np.concatenate([factor * old, np.zeros_like(increments)])

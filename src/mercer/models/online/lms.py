@@ -284,7 +284,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         if (self.feature_map is not None) != hasattr(self, "coef_"):
             raise ParameterError(
                 "KernelLMS.partial_fit: feature_map was changed after the first call; keep it, or "
-                "fit anew."
+                "fit again."
             )
         points = self._validate_points(self.kernel_, X, reset=False)
         known = self.coef_ if self.feature_map is not None else self.dual_coef_

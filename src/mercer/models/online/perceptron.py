@@ -283,7 +283,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         if classes is not None and not np.array_equal(_listed_classes(classes), self.classes_):
             raise DataError(
                 f"KernelPerceptron.partial_fit: classes = {classes!r} are not those of the first "
-                f"call, {self.classes_.tolist()}; leave them out, or fit anew."
+                f"call, {self.classes_.tolist()}; leave them out, or fit again."
             )
         return self._training_rows(points, labels, self._validate_weights(sample_weight, labels))
 
@@ -314,7 +314,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         if self._coef.shape[1] != width:
             raise ParameterError(
                 f"KernelPerceptron.partial_fit: averaged = {self.averaged!r} was "
-                f"{not self.averaged!r} in the first call; keep it, or fit anew."
+                f"{not self.averaged!r} in the first call; keep it, or fit again."
             )
         return self._coef, (np.diff(self.learning_curve_, prepend=0),)
 

@@ -247,8 +247,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
                     answer, best = self.solver_.ridge(tasks[0]), 0
                 _require_finite(tasks[best], answer.dual, answer.intercept)
                 self.__dict__.update(self._attributes(kernels[best], answer))
-                if answer.doubt:
-                    warn(f"{type(self).__name__}: {answer.doubt}.", NumericalWarning)
+                if answer.warning:
+                    warn(f"{type(self).__name__}: {answer.warning}.", NumericalWarning)
         return self
 
     def path(
@@ -294,8 +294,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         task = replace(task, compares=False, state=None)
         answer = solver.path(task)
         _require_finite(task, answer.dual, answer.intercept)
-        if answer.doubt:
-            warn(f"{type(self).__name__}: {answer.doubt}.", NumericalWarning)
+        if answer.warning:
+            warn(f"{type(self).__name__}: {answer.warning}.", NumericalWarning)
         vector = model._is_vector
         return RidgePath(
             alphas=task.alphas,
@@ -363,11 +363,11 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         compared = self.alphas_[np.isfinite(errors)]
         if len(tasks) == 1 and compared.min() < alpha < compared.max():
             return
-        doubt = end_of_alphas(
+        warning = end_of_alphas(
             self.alphas_, errors, tasks[best], self.alphas is not None
         ) or end_of_lengths(self.search_kernels_, self.search_errors_.min(axis=1), best)
-        if doubt:
-            warn(f"{type(self).__name__}: {doubt}.", NumericalWarning)
+        if warning:
+            warn(f"{type(self).__name__}: {warning}.", NumericalWarning)
 
     def _candidates(self, rows: RowSource) -> tuple[Kernel, ...]:
         """The kernels to compare, resolved."""

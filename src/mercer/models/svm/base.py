@@ -135,7 +135,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     objective_: Any
     #: Parameters that are True or False: "no" would count as True.
     _flags: tuple[str, ...] = ("shrinking",)
-    #: What an infinite C asks for in vain.
+    #: The reason, in messages, why the problem with an infinite C has no solution.
     _infeasible = "no function separates the classes"
     #: Coefficients of the points for each function, of shape (n_points, n_functions); sparse if
     #: `_has_pairs`.
@@ -206,7 +206,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     ) -> tuple[SymmetricMatrix, DualSolutions]:
         """Solve the dual problems, and set the fitted attributes."""
         matrix, repair = self._matrix(data.points)
-        # Checked and repaired matrices are convex; of others some rows are looked at.
+        # A checked or repaired matrix makes the problem convex; others are tested on some rows.
         is_convex = self._psd_method != "ignore" or self.kernel_.is_psd is True
         is_invalid = not is_convex and is_seen_invalid(matrix)
         if self.kernel_.is_psd is None:

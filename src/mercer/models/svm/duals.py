@@ -32,17 +32,17 @@ Rows = NDArray[np.intp]
 #: Called after a step with a function that returns the solutions so far; True stops.
 Report = Callable[[Callable[[], "DualSolutions"]], bool]
 
-# Bounds that stand for none, in turn, in units of max |c| / max K_ii.
+# Finite bounds tried in turn in place of infinite ones, in units of max |c| / max K_ii.
 _WIDTHS = (1e3, 1e6, 1e9, 1e12)
 # Tolerance in units of `tol` while it is not known whether a nu machine has a margin.
 _MARGIN_UNKNOWN = 1e-5
-# Share of a tolerance in units of the margin that is aimed at, as the margin changes on the way.
+# Factor of a tolerance in units of the margin, which changes during refinement.
 REFINEMENT = 0.5
-# Share of a wide gap that a smaller tolerance aims at, in units of the objective: its inverse.
+# Factor by which a smaller tolerance reduces a gap wider than the objective.
 _NARROWER = 8.0
-# Largest ratio of a gap and an objective that a smaller tolerance makes up for.
+# Largest ratio of gap to objective by which a tolerance is reduced.
 _FINEST = 1e3
-# What is one number for each function.
+# Fields of `DualSolutions` with one number per function.
 _NUMBERS = (
     *("intercept", "objective", "gap", "n_iter", "converged", "squared_norm"),
     *("epsilon", "has_margin"),
@@ -50,7 +50,7 @@ _NUMBERS = (
 
 
 class Options(NamedTuple):
-    """When the solver stops."""
+    """Stopping criteria of the solver."""
 
     tol: float  # the violation that is allowed
     max_iter: int | None  # the largest number of steps; None for the solver's own limit
@@ -267,7 +267,7 @@ class NuSvcDual(TwoClassDual):
         order = np.lexsort((-self.signs, which))
         above = self.signs[order] > 0
         firsts = self._sums(above.astype(np.float64)).astype(np.int64)
-        # The margin is the unit in the end, so that weights may have any.
+        # The solution is divided by its margin at the end, so that weights may have any scale.
         weights = self.costs[order] / reduced(np.maximum, self.costs, begins)[which]
         # Without some of its rows, the smaller class may be too small for the share.
         wanted = np.minimum(self.nu, self.largest) * self._sums(weights) / 2
@@ -283,13 +283,13 @@ class NuSvcDual(TwoClassDual):
         )
 
     def tolerances(self, solution: BoxSolution, tol: float) -> Array:
-        """In units of the margins; small where it is not known whether there is one."""
+        """Tolerances in units of the margins; small where a margin is not known to exist."""
         margins = self._margins(solution)
         return tol * np.where(margins > 0, np.minimum(margins, 1.0), _MARGIN_UNKNOWN)
 
     @staticmethod
     def _margins(solution: BoxSolution) -> Array:
-        """Margins that are certain, and else zero: without one, the minimum is zero."""
+        """The margins; zero where the objective is not larger than the gap, as without a margin."""
         above, below = solution.levels.T
         is_certain = solution.objective > solution.dual_gap
         return np.where(is_certain, np.maximum((below - above) / 2, 0.0), 0.0)
@@ -297,7 +297,7 @@ class NuSvcDual(TwoClassDual):
     def functions(
         self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
     ) -> DualSolutions:
-        """The functions in units of their margins; as they are where there is none."""
+        """The functions divided by their margins; functions without a margin are not scaled."""
         margins = self._margins(solution)
         has_margin = margins > 0
         plain = super().functions(qp, solution, products)
@@ -406,13 +406,13 @@ class SvddDual(Dual):
         return self.nu * float(self.weights.sum() / self.weights.max())
 
     def qp(self) -> BoxQP:
-        """The problem with the coefficients of `OneClassDual`, whose units the tolerance has."""
+        """The problem with coefficients in the units of `OneClassDual`, as `tol` is."""
         zeros, weights = np.zeros(len(self.rows)), self.weights / self.weights.max()
         start, linear = initial_point(weights, self._total), -self._total * self.diagonal / 2
         return BoxQP(self.rows, linear, zeros, weights, start, np.array([[0]]))
 
     def tolerances(self, solution: BoxSolution, tol: float) -> Array:
-        """In units of the squared radius, if that is less than 1."""
+        """Tolerances in units of the squared radius, if that is less than 1."""
         squared_radius = solution.squared_norm / self._total + 2 * solution.levels[:, 0]
         return tol * np.where(squared_radius > 0, np.minimum(squared_radius, 1.0), 1.0)
 

@@ -23,7 +23,7 @@ class SquaredHinge(KernelMachineClassifier):
 
     stopped_short = False
 
-    def _warn_of_short_fit(self, doubt: str) -> None:
+    def _warn_of_short_fit(self, warning: str) -> None:
         self.stopped_short = True
 
 

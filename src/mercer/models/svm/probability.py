@@ -283,8 +283,8 @@ def smoothed(problems: Codes, above: NDArray[np.bool_], weights: Array) -> Array
     groups = 2 * problems + above
     relative = shares(weights, groups)
     sums, squares = (np.bincount(groups, terms) for terms in (relative, relative**2))
-    doubt = 1.0 / (sums[groups] ** 2 / squares[groups] + 2)
-    return np.where(above, 1.0 - doubt, doubt)
+    least = 1.0 / (sums[groups] ** 2 / squares[groups] + 2)
+    return np.where(above, 1.0 - least, least)
 
 
 def calibration_error(log_probabilities: Array, codes: Codes, weights: Array) -> float:

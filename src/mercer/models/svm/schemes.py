@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 # Least distance of the probabilities of a pair from 0 and 1, as in LIBSVM.
-_DOUBT = 1e-7
+_LEAST_PROBABILITY = 1e-7
 # Number of entries of the linear systems that are solved at a time.
 _VALUES = 2**20
 # Number of classes from which the systems are solved one by one, as positive definite ones.
@@ -162,7 +162,7 @@ class Pairs(Scheme):
         return np.asarray(logs - logsumexp(logs, axis=1, keepdims=True))
 
     def _solved(self, odds: Array) -> Array:
-        n, likely = self.n_classes, np.clip(expit(odds), _DOUBT, 1 - _DOUBT)
+        n, likely = self.n_classes, np.clip(expit(odds), _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
         unlikely, ends = 1 - likely, np.cumsum(np.arange(n - 1, -1, -1))
         products, squares = 1 - likely * unlikely, likely * likely
         systems, diagonal = np.empty((len(odds), n, n)), np.zeros((len(odds), n))

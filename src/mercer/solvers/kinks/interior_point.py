@@ -57,9 +57,9 @@ class Root:
     def of_low_rank(cls, matrix: LowRankMatrix, alpha: float) -> Root:
         """Compute the root of F F' / alpha, from the eigendecomposition of F'F / alpha."""
         factor = matrix.factor / np.sqrt(alpha)
-        values, turn = eigh(factor.T @ factor, check_finite=False)
+        values, eigenvectors = eigh(factor.T @ factor, check_finite=False)
         keep = values > max(_NEGLIGIBLE * float(values[-1]), 0.0)
-        root = factor @ turn[:, keep]
+        root = factor @ eigenvectors[:, keep]
         return cls(root, root / values[keep])
 
     @property

@@ -258,11 +258,11 @@ class _JointPreconditioner:
 
     def __init__(self, system: _System, hessian: SoftmaxHessian, inverse: LowRankInverse) -> None:
         self.shape, self.inverse = system.shape, inverse
-        values, self.turn = np.linalg.eigh(hessian.mean_square())
+        values, self.eigenvectors = np.linalg.eigh(hessian.mean_square())
         least = _EPS * max(float(values[-1]), np.finfo(np.float64).tiny / _EPS)
         self.shifts: Array = 1 / (system.matrix.scale * np.maximum(values, least))
 
     def __call__(self, columns: Array, shifts: Array) -> Array:
         """The inverse times a column."""
-        turned = columns.reshape(self.shape) @ self.turn
-        return np.asarray(self.inverse(turned, self.shifts) @ self.turn.T).reshape(-1, 1)
+        rotated = columns.reshape(self.shape) @ self.eigenvectors
+        return np.asarray(self.inverse(rotated, self.shifts) @ self.eigenvectors.T).reshape(-1, 1)

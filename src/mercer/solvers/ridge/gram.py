@@ -300,7 +300,7 @@ class RidgeProblem:
         dual = self._scattered(solution.dual, np.zeros_like(solution.dual[:1]))
         return Solution(dual, solution.intercept, solution.jitter)
 
-    def rounding_doubt(self, dual: Array) -> str:
+    def rounding_warning(self, dual: Array) -> str:
         """A warning if sums of coefficients times kernel values cancel.
 
         Such a sum is off by about the rounding unit times the largest value times |a|.
@@ -346,7 +346,7 @@ class _System:
         self.root = weigh(gram, weights)
         self.factor = factorise(gram, alpha)
         if self.factor.jitter:
-            warn(f"{self.factor.complaint()}.", NumericalWarning)
+            warn(f"{self.factor.warning()}.", NumericalWarning)
 
     def solve(self, targets: Array, fit_intercept: bool) -> tuple[Array, Array, Array]:
         """The coefficients c, the intercept b and A^-1 s."""

@@ -71,7 +71,7 @@ def solve(
             intercept[0],
             float(task.alphas[0]),
             quality,
-            doubt=_warning(task, system, progress),
+            warning=_warning(task, system, progress),
             state=replace(stopped, state=progress.state) if stopped and task.resumes else None,
         )
 
@@ -88,7 +88,7 @@ def path(task: RidgeTask, system: System, tol: float, max_iter: int) -> PathAnsw
     unknown = np.full(len(task.alphas), np.nan)
     dual, intercept = system.coefficients(progress.solution)
     warning = _warning(task, system, progress)
-    return PathAnswer(system.points, dual, intercept, unknown, unknown, unknown, doubt=warning)
+    return PathAnswer(system.points, dual, intercept, unknown, unknown, unknown, warning=warning)
 
 
 def _iterate(

@@ -83,7 +83,7 @@ def path(task: RidgeTask, points: Points) -> PathAnswer:
     """The best functions over landmarks at every alpha of a task."""
     fit = _fit(task, points, every=True)
     known = criteria(task, fit.problem, fit.features)
-    return PathAnswer(points, fit.dual, fit.intercept, *known, doubt=fit.warning)
+    return PathAnswer(points, fit.dual, fit.intercept, *known, warning=fit.warning)
 
 
 def _fit(task: RidgeTask, points: Points, *, every: bool) -> LandmarkFit:
