@@ -145,6 +145,15 @@ def _annotations(cls: type) -> dict[str, object]:
     return vars(cls).get("__annotations__", {})
 
 
+def test_former_names_of_solvers_say_the_new_ones() -> None:
+    with pytest.raises(AttributeError, match=r"is now mercer\.solvers\.NystromSolver; mercer\.Nys"):
+        _ = mc.solvers.Nystrom  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"is now mercer\.solvers\.EigenRidge; mercer\.Spectr"):
+        _ = mc.solvers.Spectrum  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"'mercer\.solvers' has no attribute 'Choleski'"):
+        _ = mc.solvers.Choleski  # type: ignore[attr-defined]
+
+
 def test_a_missing_engine_says_how_to_build_it() -> None:
     program = "import sys; sys.modules['mercer._core'] = None; import mercer"
     done = subprocess.run(

@@ -410,7 +410,10 @@ def test_one_training_point() -> None:
 @pytest.mark.parametrize("top", [0, -1, 2.5, True, None, "all"])
 def test_top_is_a_positive_whole_number(top: Any) -> None:
     model = mc.KernelRidge(RBF).fit(X, Y)
-    with pytest.raises(ParameterError, match=r"KernelRidge: top = .* at least 1; pass"):
+    with pytest.raises(
+        ParameterError,
+        match=r"KernelRidge: top = .* whole number >= 1; pass for example 10",
+    ):
         model.contributions(Z, top=top)
 
 

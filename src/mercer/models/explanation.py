@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator
-from numbers import Integral
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimator import checks
 from mercer.estimator.base import KernelEstimator, shown
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
@@ -85,11 +85,7 @@ class ExplainedModel(KernelEstimator):
             logarithm of the mean. Quantiles are explained before they are sorted.
         """
         check_is_fitted(self, "kernel_")
-        if not _is_integer(top) or top < 1:
-            raise ParameterError(
-                f"{type(self).__name__}: top = {top!r} is not a whole number of at least 1; pass "
-                "how many training points to show, for example 10."
-            )
+        checks.require_count(type(self).__name__, "top", top, example=10)
         points = self._validate_points(self.kernel_, _as_rows(X, self.kernel_), reset=False)
         kind, names = self._output_names()
         places = _explained_places(self, points, output, kind, names)
@@ -150,7 +146,7 @@ def _place_of(owner: str, output: Any, kind: str, names: NDArray[Any]) -> int:
         # True == 1 in Python, but True is not the label 1.
         if isinstance(wanted, bool) == isinstance(name, bool) and _are_same(wanted, name):
             return place
-    if _is_integer(wanted) and 0 <= wanted < len(listed):
+    if checks.is_count(wanted, least=0) and wanted < len(listed):
         return int(wanted)
     known = "" if kind == "target" else f", {shown(listed)}"
     example = "" if kind == "target" else f"one of these {_PLURALS[kind]}, or "
@@ -163,10 +159,6 @@ def _place_of(owner: str, output: Any, kind: str, names: NDArray[Any]) -> int:
 
 def _are_same(wanted: Any, name: Any) -> bool:
     return isinstance(wanted, Hashable) and bool(wanted == name)
-
-
-def _is_integer(value: object) -> TypeGuard[int]:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _as_rows(X: Any, kernel: Kernel) -> Any:

@@ -14,7 +14,7 @@ Objects for the parameter ``solver`` of a model:
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import Cholesky, Spectral
@@ -44,11 +44,13 @@ __all__ = [
     "Tridiagonal",
 ]
 
+if not TYPE_CHECKING:  # type checkers would take any name for one that exists
+    _FORMER = {
+        "Nystrom": "NystromSolver; mercer.Nystrom is the transformer",
+        "Spectrum": "EigenRidge; mercer.Spectrum is the string kernel",
+    }
 
-def __getattr__(name: str) -> NoReturn:
-    if name == "Nystrom":
-        raise AttributeError(
-            "mercer.solvers.Nystrom is now mercer.solvers.NystromSolver; mercer.Nystrom is the "
-            "transformer"
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> NoReturn:
+        if name in _FORMER:
+            raise AttributeError(f"{__name__}.{name} is now {__name__}.{_FORMER[name]}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,6 +25,7 @@ import mercer as mc
 from mercer import memory
 from mercer.exceptions import (
     DataError,
+    DataTypeError,
     MemoryForecastError,
     NumericalWarning,
     ParameterError,
@@ -448,8 +449,10 @@ def test_labels_that_are_refused() -> None:
         GPC().fit(X, X[:, 0])
     with pytest.raises(DataError, match="NaN"):
         GPC().fit(X, np.where(X[:, 0] > 0, np.nan, 1.0))
-    with pytest.raises(DataError, match=r"y has shape \(59,\) but X has 60 rows"):
+    with pytest.raises(DataError, match=r"y has 59 labels but X has 60 rows; pass one"):
         GPC().fit(X, TWO[:-1])
+    with pytest.raises(DataTypeError, match=r"Classifier: y mixes labels .* labels of one kind"):
+        GPC().fit(X[:4], np.array(["a", 1, "a", 1], dtype=object))
     with pytest.raises(DataError, match="target y is None"):
         GPC().fit(X, None)
     with pytest.raises(DataError, match="shape"):

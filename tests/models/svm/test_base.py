@@ -366,7 +366,10 @@ def test_values_out_of_range_are_refused_whatever_is_kept(megabytes: float) -> N
         ({"C": "1"}, "C = '1' is not a number"),
         ({"C": np.inf, "solver": mc.solvers.NystromSolver(20)}, "C = inf allows no errors"),
         ({"C": {"yes": 1.0}}, "nothing for the class 'no'"),
-        ({"C": {"yes": -1.0, "no": 1.0}}, r"C = -1\.0 for the class 'yes'"),
+        (
+            {"C": {"yes": -1.0, "no": 1.0}},
+            r"C\['yes'\] = -1\.0 is not a number > 0",
+        ),
         ({"tol": -1.0}, r"tol = -1\.0"),
         ({"kernel": "gauss"}, "no name of a kernel"),
         ({"kernel": 3}, "is not a kernel"),

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import memory
-from mercer.estimator.labels import require_two_classes
-from mercer.exceptions import DataError, as_data_errors
+from mercer.estimator.labels import checked_labels, require_two_classes
+from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks.features import LandmarkFeatures
@@ -232,7 +231,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         kernel = self._kernel_or_default(self.kernel, X)
         X = self._in_one_piece(X, y)
         points = self._validate_points(kernel, X, reset=True)
-        labels = self._validate_labels(y, len(points))
+        labels = checked_labels(type(self).__name__, y, len(points))
         weights = self._validate_copies(sample_weight, labels)
         rows = self.rows_ = np.arange(len(points)) if weights is None else np.flatnonzero(weights)
         if weights is not None and len(rows) < len(points):
@@ -387,24 +386,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             yield self._posterior.covariance(cross.T, prior)
 
     # Checks ---------------------------------------------------------------------------------------
-
-    def _validate_labels(self, y: ArrayLike | None, n: int) -> Labels:
-        owner = type(self).__name__
-        if y is None:
-            raise DataError(
-                f"{owner} requires y to be passed, but the target y is None; call fit(X, y)."
-            )
-        with as_data_errors(type(self).__name__):
-            labels: Labels = column_or_1d(y, warn=True)
-            if labels.dtype.kind in "fc":
-                check_array(labels, ensure_2d=False, input_name="y", estimator=self)
-            check_classification_targets(labels)
-        if len(labels) != n:
-            raise DataError(
-                f"{owner}: y has shape {labels.shape} but X has {n} rows; pass one label for each "
-                "row of X."
-            )
-        return labels
 
     def _check_memory(self, objective: LaplaceObjective, model: Any) -> None:
         n, n_classes = len(objective.points), len(self.classes_)

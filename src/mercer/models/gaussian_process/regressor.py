@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -506,11 +505,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         ndarray of shape (m, n_samples) or (m, n_targets, n_samples)
             One function in each column, without noise.
         """
-        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
-            raise ParameterError(
-                f"{type(self).__name__}.sample_y: n_samples = {n_samples!r} is not a whole number "
-                ">= 1; pass how many functions to draw, for example 5."
-            )
+        checks.require_count(f"{type(self).__name__}.sample_y", "n_samples", n_samples, example=5)
         rng = check_random_state(random_state)
         if not hasattr(self, "dual_coef_"):
             kernel = self._kernel_or_default(self.kernel, X)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -341,17 +340,13 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             value = getattr(self, name)
             if name == self._scaled and isinstance(value, str) and value == "scale":
                 continue
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            if not (number and np.isfinite(float(value)) and float(value) > 0):
-                raise ParameterError(
-                    f"{owner}: {name} = {value!r} is not a finite number > 0; pass for example "
-                    f"{'1.0' if name == 'alpha' else '1e-8'}"
-                    f"""{', or "scale"' if name == self._scaled else ""}."""
-                )
-        checked_solver(type(self).__name__, self.solver)
+            example = "1.0" if name == "alpha" else "1e-8"
+            example += ', or "scale"' if name == self._scaled else ""
+            checks.require_number(owner, name, value, example=example)
+        checked_solver(owner, self.solver)
         if self.solver != "auto":
-            self.solver.check(type(self).__name__)
-        checks.require_count(type(self).__name__, "max_iter", self.max_iter, example=1000)
+            self.solver.check(owner)
+        checks.require_count(owner, "max_iter", self.max_iter, example=1000)
         checks.require_flags(self, "fit_intercept")
         if self.penalty is not None:
             penalties.check_increasing(self.penalty, owner)

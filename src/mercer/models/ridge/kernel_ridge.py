@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -481,11 +480,9 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
                     f"{owner}: alpha = {self.alpha!r} is unknown; pass a number >= 0, "
                     '"loo" or "gcv".'
                 )
-        elif not _is_weight(self.alpha):
-            raise ParameterError(
-                f"{owner}: alpha = {self.alpha!r} is not a finite number >= 0; pass for example "
-                '1.0, 0 to interpolate, or "loo" to have it chosen.'
-            )
+        else:
+            example = '1.0, 0 to interpolate, or "loo" to have it chosen'
+            checks.require_number(owner, "alpha", self.alpha, closed=True, example=example)
         checks.require_flags(self, "fit_intercept", "warm_start")
         checked_solver(owner, self.solver)
         if self.solver != "auto":
@@ -497,11 +494,6 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             )
         if self.alphas is not None:
             checked_alphas(self.alphas)
-
-
-def _is_weight(value: object) -> bool:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    return number and bool(np.isfinite(float(value)) and float(value) >= 0)  # type: ignore[arg-type]
 
 
 def _rows_in_memory(solver: Any) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
@@ -16,6 +16,7 @@ from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
+from mercer.estimator import checks
 from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, DataWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
@@ -326,20 +327,16 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__
-        for name in (*self._flags, "verbose"):
-            value = getattr(self, name)
-            whole = name == "verbose" and isinstance(value, Integral)
-            if not (whole or isinstance(value, bool | np.bool_)):
-                more = ", or a whole number" if name == "verbose" else ""
-                raise ParameterError(
-                    f"{owner}: {name} = {value!r} is neither True nor False; pass one of "
-                    f"them{more}."
-                )
-        require_number(self, "tol", low=0.0, example="1e-3")
+        checks.require_flags(self, *self._flags)
+        if not isinstance(self.verbose, Integral | np.bool_):
+            raise ParameterError(
+                f"{owner}: verbose = {self.verbose!r} is neither True nor False; pass one of "
+                "them, or a whole number."
+            )
+        checks.require_number(owner, "tol", self.tol, example="1e-3")
         if self.cache_size is not None:
-            require_number(self, "cache_size", low=0.0, example="200")
-        whole = isinstance(self.max_iter, Integral) and not isinstance(self.max_iter, bool)
-        if not (whole and self.max_iter >= -1):
+            checks.require_number(owner, "cache_size", self.cache_size, example=200)
+        if not checks.is_count(self.max_iter, least=-1):
             raise ParameterError(
                 f"{owner}: max_iter = {self.max_iter!r} is neither -1 nor a whole number >= 0; "
                 "pass -1 to leave the limit to the solver."
@@ -448,29 +445,6 @@ def _all_columns(model: SupportVectorMachine, points: Points) -> Any:
 
 
 # Checks -------------------------------------------------------------------------------------------
-
-
-def require_number(
-    model: SupportVectorMachine,
-    name: str,
-    *,
-    low: float,
-    example: str,
-    high: float = float(np.finfo(np.float64).max),
-    closed: bool = False,
-) -> None:
-    """Refuse a parameter that is not a number above (or at) a limit, up to another."""
-    value = getattr(model, name)
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    inside = number and float(value) <= high
-    if not (inside and (float(value) > low or (closed and float(value) == low))):
-        rule = f">= {low:g}" if closed else f"> {low:g}"
-        rule = rule if high > 1e300 else f"{rule} and <= {high:g}"
-        kind = "a number" if np.isinf(high) else "a finite number"
-        raise ParameterError(
-            f"{type(model).__name__}: {name} = {value!r} is not {kind} {rule}; pass for example "
-            f"{example}."
-        )
 
 
 def require_range(owner: str, what: str, values: Array, least: float = _LEAST) -> None:

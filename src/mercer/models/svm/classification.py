@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mercer.estimator import checks
 from mercer.estimator.base import shown
 from mercer.exceptions import ParameterError
-from mercer.models.svm.base import Similarity, Training, require_number
+from mercer.models.svm.base import Similarity, Training
 from mercer.models.svm.duals import NuSvcDual, Rows, SvcDual
 from mercer.models.svm.multiclass import SupportVectorClassifier
 from mercer.models.svm.over_landmarks import (
@@ -285,15 +285,10 @@ class SVC(SupportVectorClassifier):
         if not (isinstance(self.solver, str) and self.solver == "auto"):
             check_solver(self)
         if not isinstance(self.C, Mapping):
-            require_number(self, "C", low=0.0, high=np.inf, example="1.0")
+            checks.require_number(type(self).__name__, "C", self.C, high=np.inf)
             return
         for label, value in self.C.items():
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            if not (number and float(value) > 0):
-                raise ParameterError(
-                    f"{type(self).__name__}: C = {value!r} for the class {label!r} is not a "
-                    "number > 0; pass for example 1.0."
-                )
+            checks.require_number(type(self).__name__, f"C[{label!r}]", value, high=np.inf)
 
 
 class NuSVC(SupportVectorClassifier):
@@ -424,4 +419,4 @@ class NuSVC(SupportVectorClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        require_number(self, "nu", low=0.0, high=1.0, example="0.5")
+        checks.require_number(type(self).__name__, "nu", self.nu, high=1.0, example=0.5)

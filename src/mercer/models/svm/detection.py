@@ -11,11 +11,12 @@ from sklearn.base import OutlierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimator import checks
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.explanation import Terms
-from mercer.models.svm.base import Similarity, SupportVectorMachine, Training, require_number
+from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
 from mercer.models.svm.duals import Dual, DualSolutions, OneClassDual, Rows, SvddDual
 
 Array = NDArray[np.float64]
@@ -80,7 +81,7 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        require_number(self, "nu", low=0.0, high=1.0, example="0.5")
+        checks.require_number(type(self).__name__, "nu", self.nu, high=1.0, example=0.5)
 
     @abstractmethod
     def _dual(self, data: Training) -> Dual:

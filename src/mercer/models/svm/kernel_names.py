@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from mercer.estimator import checks
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear, Polynomial, Sigmoid
@@ -95,12 +95,8 @@ def _polynomial(owner: str, degree: Any, gamma: float, coef0: Any) -> Kernel:
 
 def _require_range(owner: str, degree: Any, coef0: Any) -> None:
     """Refuse a degree or an offset that a polynomial cannot have."""
-    whole = isinstance(degree, Integral) and not isinstance(degree, bool)
-    if not (whole and degree >= 0):
-        raise ParameterError(
-            f"{owner}: degree = {degree!r} is not a whole number >= 0; pass for example 3."
-        )
-    if not (isinstance(coef0, Real) and np.isfinite(float(coef0))):
+    checks.require_count(owner, "degree", degree, least=0, example=3)
+    if not checks.is_finite(coef0):
         raise ParameterError(
             f"{owner}: coef0 = {coef0!r} is not a finite number; pass for example 0.0."
         )
@@ -135,8 +131,7 @@ def _gamma(owner: str, gamma: Any, X: Any) -> float:
                 f"{deviation:.3g}; scale them."
             )
         return scale
-    number = isinstance(gamma, Real) and not isinstance(gamma, bool)
-    if not (number and np.isfinite(float(gamma)) and float(gamma) >= 0):
+    if not (checks.is_finite(gamma) and gamma >= 0):
         raise ParameterError(
             f'{owner}: gamma = {gamma!r} is neither "scale", "auto" nor a number >= 0; pass one of '
             "these."

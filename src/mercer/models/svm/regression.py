@@ -11,12 +11,12 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import column_or_1d
 
+from mercer.estimator import checks
 from mercer.exceptions import DataError
 from mercer.models.svm.base import (
     Similarity,
     SupportVectorMachine,
     Training,
-    require_number,
     require_range,
 )
 from mercer.models.svm.duals import Dual, DualSolutions, NuSvrDual, Rows, SvrDual
@@ -234,8 +234,10 @@ class SVR(SupportVectorRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        require_number(self, "C", low=0.0, high=np.inf, example="1.0")
-        require_number(self, "epsilon", low=0.0, closed=True, example="0.1")
+        checks.require_number(type(self).__name__, "C", self.C, high=np.inf)
+        checks.require_number(
+            type(self).__name__, "epsilon", self.epsilon, closed=True, example=0.1
+        )
 
 
 class NuSVR(SupportVectorRegressor):
@@ -336,5 +338,5 @@ class NuSVR(SupportVectorRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        require_number(self, "nu", low=0.0, high=1.0, example="0.5")
-        require_number(self, "C", low=0.0, example="1.0")
+        checks.require_number(type(self).__name__, "nu", self.nu, high=1.0, example=0.5)
+        checks.require_number(type(self).__name__, "C", self.C)
