@@ -73,6 +73,8 @@ def test_without_any_files_there_is_still_an_answer(
 
 def test_what_fits_passes_and_what_does_not_is_explained(machine: Path) -> None:
     memory.require(GIB, "a matrix", "use less")
+    assert memory.fits(1000)
+    assert not memory.fits(1e18)
     with pytest.raises(MemoryForecastError, match=r"a matrix needs 9 GiB.*only 8 GiB.*use less"):
         memory.require(9 * GIB, "a matrix", "use less")
     with pytest.raises(MemoryError):

@@ -105,15 +105,7 @@ class ShortFitWarning(NumericalWarning, ConvergenceWarning):
 
 
 def warn(message: str, category: type[MercerWarning]) -> None:
-    """Give a warning that points at the caller's own line, however deep in mercer it arises.
-
-    Parameters
-    ----------
-    message : str
-        The sentence.
-    category : type
-        The class of the warning.
-    """
+    """Give a warning that points at the caller's own line, however deep in mercer it arises."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _is_inner(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
@@ -122,15 +114,7 @@ def warn(message: str, category: type[MercerWarning]) -> None:
 
 @contextmanager
 def as_data_errors(owner: str, remedy: str = "") -> Iterator[None]:
-    """Turn errors of scikit-learn about data into `DataError`, with their own messages.
-
-    Parameters
-    ----------
-    owner : str
-        On whose behalf the data are checked.
-    remedy : str, optional
-        A sentence that says what to do, put after the message.
-    """
+    """Turn errors of scikit-learn about data into `DataError`: owner, their message, remedy."""
     try:
         yield
     except MercerError:

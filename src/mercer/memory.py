@@ -27,22 +27,10 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def available() -> int:
-    """Bytes that this process may still allocate.
+    """Bytes that this process may still allocate, never negative.
 
-    The least of what the machine has free, what the control groups around the process leave (the
-    limit of a container), and what the process's own limit on address space leaves (``ulimit -v``).
-    A limit that cannot be read is taken as absent.
-
-    Returns
-    -------
-    int
-        A number of bytes, never negative.
-
-    Examples
-    --------
-    >>> from mercer import memory
-    >>> memory.available() > 0
-    True
+    They are the least of the machine's free memory and of what control groups and ``ulimit -v``
+    leave; a limit that cannot be read is taken as absent.
     """
     # This count includes the caches that the system would give back.
     free = _count(f"{_PROC}/meminfo", "MemAvailable:")
@@ -63,54 +51,14 @@ def available() -> int:
 
 
 def fits(size: float) -> bool:
-    """Whether some bytes can be allocated; a small size is taken to fit, without asking.
-
-    Parameters
-    ----------
-    size : float
-        A number of bytes.
-
-    Returns
-    -------
-    bool
-        Whether the bytes are no more than `available()`.
-
-    Examples
-    --------
-    >>> from mercer import memory
-    >>> memory.fits(1000), memory.fits(1e18)
-    (True, False)
-    """
+    """Whether some bytes can be allocated; a small size is taken to fit, without asking."""
     return size <= SMALL or size <= available()
 
 
 def require(size: int, what: str, remedy: str, *, budget: int | None = None) -> None:
-    """Raise an error if `size` bytes are more than there are.
+    """Raise `MemoryForecastError` if `size` bytes exceed the budget, by default `available()`.
 
-    Parameters
-    ----------
-    size : int
-        Bytes about to be allocated.
-    what : str
-        What they are for, as the subject of the sentence.
-    remedy : str
-        What to do instead, as an imperative.
-    budget : int, optional
-        Bytes that may be used; by default `available()`.
-
-    Raises
-    ------
-    MemoryForecastError
-        If `size` exceeds the budget.
-
-    Examples
-    --------
-    >>> from mercer import memory
-    >>> memory.require(8 * 10**12, "a Gram matrix of 1000000 rows", "use fewer rows", budget=2**34)
-    Traceback (most recent call last):
-        ...
-    mercer.exceptions.MemoryForecastError: a Gram matrix of 1000000 rows needs 7.28 TiB, but only \
-16 GiB are available; use fewer rows.
+    In its message, `what` names the allocation, and `remedy` says in the imperative what to do.
     """
     if budget is None and size <= SMALL:
         return
@@ -122,15 +70,7 @@ def require(size: int, what: str, remedy: str, *, budget: int | None = None) -> 
 
 
 def require_matrix(shape: tuple[int, int], itemsize: int = 8) -> None:
-    """Raise an error if a Gram matrix of this shape does not fit.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Rows and columns.
-    itemsize : int
-        Bytes of an entry.
-    """
+    """Raise `MemoryForecastError` if a Gram matrix of this shape does not fit."""
     size = shape[0] * shape[1] * itemsize
     if size > SMALL:
         require(
@@ -141,24 +81,7 @@ def require_matrix(shape: tuple[int, int], itemsize: int = 8) -> None:
 
 
 def readable(size: int) -> str:
-    """Write a number of bytes for a person.
-
-    Parameters
-    ----------
-    size : int
-        A number of bytes.
-
-    Returns
-    -------
-    str
-        Three significant digits and a binary unit.
-
-    Examples
-    --------
-    >>> from mercer import memory
-    >>> memory.readable(128_000_000)
-    '122 MiB'
-    """
+    """Write a number of bytes with three significant digits and a binary unit: '122 MiB'."""
     amount, unit = float(size), 0
     while amount >= 999.5 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1

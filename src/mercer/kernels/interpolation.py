@@ -22,8 +22,10 @@ Array = np.ndarray[Any, Any]
 _PARTS_LOG2 = 2
 _DEGREE = 11
 
-#: Order from which the terms of Debye's expansion are exact to rounding, and their number.
-_LARGE_ORDER, _DEBYE_TERMS = 20.0, 12
+#: Order from which the terms of Debye's expansion are exact to rounding.
+_LARGE_ORDER = 20.0
+#: Number of terms of Debye's expansion.
+_DEBYE_TERMS = 12
 
 
 class Table:

@@ -18,8 +18,10 @@ from mercer.kernels.strings import Spectrum
 
 __all__ = ["table_kernel"]
 
-# Length from which strings are text, and the share of them that must differ.
-_TEXT_LENGTH, _TEXT_SHARE = 20, 0.5
+# Mean length from which strings are text.
+_TEXT_LENGTH = 20
+# Share of the strings of a text column that must differ.
+_TEXT_SHARE = 0.5
 # Number of rows from which the weight of categories is computed.
 _SAMPLE = 10_000
 # Expected number of differences below which the weight of a difference does not grow.

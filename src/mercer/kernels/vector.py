@@ -29,8 +29,12 @@ from mercer.program.pairs import Array
 
 #: Ratio of the spreads of two columns from which one length-scale does not serve both.
 _LARGEST_RATIO = 30.0
-#: Numbers of rows and of entries from which the spreads of columns are compared.
-_MOST_ROWS, _FEWEST_ROWS, _ENTRIES = 1000, 50, 2**21
+#: Largest number of rows from which the spreads of columns are computed.
+_MOST_ROWS = 1000
+#: Number of rows from which the spreads of very many columns are computed.
+_FEWEST_ROWS = 50
+#: Number of entries that these rows have at most, if they are more than the fewest.
+_ENTRIES = 2**21
 #: Where the symmetry of a function of two numbers is tried, on all pairs.
 _PROBES = np.array([-1000.0, -2.0, -0.5, 0.0, 0.25, 0.75, 3.0, 1000.0])
 

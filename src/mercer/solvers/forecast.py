@@ -62,9 +62,10 @@ _NO_MATRIX = {
     TOO_LARGE: "the whole matrix does not fit in memory",
     MANY_ROWS: "rows are too many for the whole matrix",
 }
-# Operations over n^3 of a reduction to tridiagonal form and of an eigendecomposition, which are
-# slower than matrix products.
-_TRIDIAGONAL, _EIGENVECTORS = 8.0, 20.0
+# Operations over n^3 of a reduction to tridiagonal form, which is slower than matrix products.
+_TRIDIAGONAL = 8.0
+# Operations over n^3 of an eigendecomposition, which is slower than matrix products.
+_EIGENVECTORS = 20.0
 # Factor of the rows for which kernel ridge counts its landmarks.
 _MORE_LANDMARKS = 6
 # What can be done where neither landmarks nor the whole matrix are possible.

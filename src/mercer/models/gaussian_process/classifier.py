@@ -37,12 +37,16 @@ _BINARY_MATRICES = 3.2
 _SOFTMAX_MATRICES = 5.2
 # Matrices of features, and of the order of all of them, that a posterior on landmarks holds.
 _LANDMARK_MATRICES = 4
-# Rows up to which the posterior is exact, and up to which hyper-parameters are learned from all of
-# them, for one latent function; more functions have fewer, for the same number of operations.
+# Rows up to which the posterior of one latent function is exact; more functions have fewer rows,
+# for the same number of operations.
 _EXACT_ROWS = 4_000
+# Rows up to which hyper-parameters of one latent function are learned from all rows; more functions
+# have fewer.
 _SEARCH_ROWS = 2_000
-# Landmarks of a latent function, and of all of them together, at most.
-_LANDMARKS, _LANDMARKS_OF_ALL = 1_000, 5_000
+# Largest number of landmarks of a latent function.
+_LANDMARKS = 1_000
+# Largest number of landmarks of all latent functions together.
+_LANDMARKS_OF_ALL = 5_000
 # Stop when a step on some of the rows gains less than this (nats).
 _ENOUGH = 0.01
 # Values in one block of kernel values between training and new points.

@@ -36,8 +36,10 @@ _LONGEST = 1e3
 # Longest length-scale of one of several columns, at which an irrelevant column is switched off
 # without a loss of likelihood, however small the noise is.
 _LONGEST_OF_SEVERAL = 1e5
-# Bounds of variances, in units of the variance of the targets.
-_LEAST_VARIANCE, _LARGEST_VARIANCE = 1e-8, 1e8
+# Lower bound of variances, in units of the variance of the targets.
+_LEAST_VARIANCE = 1e-8
+# Upper bound of variances, in units of the variance of the targets.
+_LARGEST_VARIANCE = 1e8
 # Where variances of functions usually lie, in units of the variance of the targets.
 _USUAL_VARIANCE = (1e-2, 1e1)
 # Where the variance of noise usually lies, in units of the variance of the targets.

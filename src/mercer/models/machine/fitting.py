@@ -28,8 +28,10 @@ Array = NDArray[np.floating[Any]]
 _EPS = float(np.finfo(np.float64).eps)
 # Largest relative rounding error of values of a converged function.
 _FEW_DIGITS = 1e-4
-# Classes and rows up to which a step with several classes takes one factor for each class.
-_FEW_CLASSES, _FEW_ROWS = 8, 500
+# Number of classes up to which a step on few rows takes one factor for each class.
+_FEW_CLASSES = 8
+# Number of rows up to which a step with few classes takes one factor for each class.
+_FEW_ROWS = 500
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,8 +34,10 @@ Array = NDArray[np.floating[Any]]
 
 _CRITERIA = ("loo", "gcv")
 _REPAIRS = ("raise", "clip", "flip", "shift")
-# Targets beyond these, in absolute value, have squares near the ends of the range of float64.
-_LEAST_TARGET, _LARGEST_TARGET = 1e-100, 1e100
+# Least absolute value of the largest target: squares of smaller ones nearly underflow in float64.
+_LEAST_TARGET = 1e-100
+# Largest absolute value of a target: squares of larger ones nearly overflow in float64.
+_LARGEST_TARGET = 1e100
 
 
 class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator):

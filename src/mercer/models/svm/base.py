@@ -62,8 +62,10 @@ _ADVICE = Advice(
 )
 # Rounding errors of function values that are worth a warning, whatever the tolerance.
 _NOTICEABLE = 1e-3
-# Range of costs, weights and targets: squares of larger ones, times kernel values, may overflow.
-_LEAST, _MOST = 1e-50, 1e50
+# Least cost, weight or target: squares of smaller ones, times kernel values, may underflow.
+_LEAST = 1e-50
+# Largest cost, weight or target: squares of larger ones, times kernel values, may overflow.
+_MOST = 1e50
 
 
 @dataclass(frozen=True, eq=False)

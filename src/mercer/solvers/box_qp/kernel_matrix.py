@@ -34,8 +34,10 @@ _WIDE = 200
 _SPARSE = 8
 # Bytes of a cache line.
 _LINE = 64
-# Range of the largest diagonal entry for which products of values fit float32.
-_SMALLEST, _LARGEST = 1e-15, 1e15
+# Lower limit of the largest diagonal entry: products of smaller values underflow in float32.
+_SMALLEST = 1e-15
+# Upper limit of the largest diagonal entry: products of larger values overflow in float32.
+_LARGEST = 1e15
 # Largest float32 error of a curvature K_ii + K_jj - 2 K_ij, relative to the mean curvature.
 _FAITHFUL = 0.01
 # Smallest tolerance for which exact values are needed at few pairs.

@@ -47,8 +47,10 @@ _FORCING = 0.1
 _INVALID = 1000
 # Largest rank of a preconditioner whose factor is computed in every step.
 _COLUMNS = 3000
-# Rank of the preconditioner of a stored matrix: all of a small one, else times the root of n.
-_SMALL, _RANK = 1000, 10
+# Smallest rank of the preconditioner of a stored matrix that has as many rows.
+_SMALL = 1000
+# Rank of the preconditioner of a large stored matrix, divided by the root of n.
+_RANK = 10
 # Number of rows of the factor that are weighted at a time.
 _PANEL = 2048
 _EPS = float(np.finfo(np.float64).eps)

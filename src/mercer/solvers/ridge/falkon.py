@@ -43,8 +43,10 @@ _RESIDUAL_BYTES = 2**27
 _ROUNDING_SHARE = 0.1
 # Rounding error of a mean, in rounding units of the values.
 _MEAN_ERROR = 4
-# Smallest and largest number of sampled rows per landmark.
-_LEAST_ROWS, _MOST_ROWS = 2, 8
+# Smallest number of sampled rows per landmark.
+_LEAST_ROWS = 2
+# Largest number of sampled rows per landmark.
+_MOST_ROWS = 8
 # Number of kernel values of the sample, within those limits.
 _SAMPLE_VALUES = 2**24
 
