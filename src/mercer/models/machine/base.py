@@ -195,7 +195,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         weights = np.ones(len(self.points_)) if given is None else given
         rows = np.flatnonzero(weights > 0)
         positive = weights[rows]
-        require_weight_range(type(self).__name__, float(positive.min()), float(positive.max()))
         self.kernel_ = kernel.resolve(self.points_, given)
         self._take_unit(InMemory(RowBlock(self.points_, np.asarray(targets)[:, None], given)))
         task, scale = self._task(self.loss_, targets[rows], positive)

@@ -24,7 +24,7 @@ from mercer.models.representer import FeatureRepresenterModel
 from mercer.models.results import RidgePath
 from mercer.models.ridge.diagnostics import RidgeDiagnostics, Training
 from mercer.rows.left_out import LeftOut, group_codes, left_out
-from mercer.rows.rows import InMemory, RowBlock, RowSource
+from mercer.rows.rows import InMemory, RowBlock, RowSource, require_weight_range
 from mercer.solvers.dense import Spectral
 from mercer.solvers.forecast import Forecast, RidgeFit, choose, forecast, priced, widest
 from mercer.solvers.protocol import RidgeAnswer, RidgeTask, Solver, checked_solver
@@ -326,7 +326,9 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
                 raise DataError(f"{owner}: groups need rows in memory; pass arrays.")
             rows = stream
             self._is_vector = getattr(stream.survey.targets, "shape", None) == ()
-            largest = float(stream.statistics.largest.max(initial=0.0))
+            statistics = stream.statistics
+            require_weight_range(owner, statistics.min_positive_weight, statistics.max_weight)
+            largest = float(statistics.largest.max(initial=0.0))
         else:
             points = self._validate_points(kernel, given.X, reset=True)
             targets = self._validate_targets(given.y, len(points))
