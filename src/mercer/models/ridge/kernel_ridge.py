@@ -24,7 +24,13 @@ from mercer.models.representer import FeatureRepresenterModel
 from mercer.models.results import RidgePath
 from mercer.models.ridge.diagnostics import RidgeDiagnostics, Training
 from mercer.rows.left_out import LeftOut, group_codes, left_out
-from mercer.rows.rows import InMemory, RowBlock, RowSource, require_weight_range
+from mercer.rows.rows import (
+    InMemory,
+    RowBlock,
+    RowSource,
+    require_target_range,
+    require_weight_range,
+)
 from mercer.solvers.dense import Spectral
 from mercer.solvers.forecast import Forecast, RidgeFit, choose, forecast, priced, widest
 from mercer.solvers.protocol import RidgeAnswer, RidgeTask, Solver, checked_solver
@@ -34,8 +40,6 @@ Array = NDArray[np.floating[Any]]
 
 _CRITERIA = ("loo", "gcv")
 _REPAIRS = ("raise", "clip", "flip", "shift")
-# Targets beyond these, in absolute value, have squares near the ends of the range of float64.
-_LEAST_TARGET, _LARGEST_TARGET = 1e-100, 1e100
 
 
 class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator):
@@ -340,11 +344,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             codes = None if groups is None else group_codes(owner, groups, len(points))
             rows = InMemory(RowBlock(points, targets, weights))
             largest = float(np.abs(targets).max(initial=0.0))
-        if largest and not _LEAST_TARGET <= largest <= _LARGEST_TARGET:
-            raise DataError(
-                f"{owner}: the largest target is {largest:.3g} in absolute value, and squares of "
-                "such targets exceed the range of float64; divide y by a constant."
-            )
+        require_target_range(owner, largest)
         fit_intercept = bool(self.fit_intercept)
         self._training = Training(targets, weights, len(rows), fit_intercept, self.psd, codes)
         self.kernel_ = rows.resolve(kernel)
