@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
+from mercer.estimator.checks import require_weight_range
 from mercer.exceptions import (
     DataError,
     DataTypeError,
@@ -25,7 +26,6 @@ from mercer.kernels.stationary import RBF
 from mercer.kernels.table import is_mixed, table_kernel
 from mercer.kernels.vector import unequal_columns
 from mercer.parallel import cached_property, single_blas
-from mercer.rows.rows import require_weight_range
 from mercer.streams.sources import Given, rows_of, source_of
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import Targets

@@ -14,17 +14,11 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.parallel import cached_property
 
 Array = NDArray[np.floating[Any]]
-
-# Largest ratio of two positive weights.
-_LARGEST_RATIO = 1e12
-# Range of the largest absolute target: squares of others, with factors, may leave float64.
-_LEAST_TARGET, _LARGEST_TARGET = 1e-100, 1e100
 
 
 class Addable(Protocol):
@@ -60,30 +54,6 @@ class RowBlock:
         """A copy of some of these rows, by their numbers within the block."""
         weights = None if self.weights is None else self.weights[indices]
         return RowBlock(self.points[indices].detached(), self.targets[indices], weights)
-
-
-def require_weight_range(owner: str, low: float, high: float) -> None:
-    """Refuse positive weights whose ratio is so large that rounding hides the smallest ones."""
-    if low < high / _LARGEST_RATIO:
-        raise DataError(
-            f"{owner}: positive sample weights reach from {low:.3g} to {high:.3g}, a ratio above "
-            f"{_LARGEST_RATIO:g}; set weights that are negligible to 0."
-        )
-
-
-def require_target_range(owner: str, largest: float | Array) -> None:
-    """Refuse targets, by the largest absolute value of each, with squares near the ends of float64.
-
-    Targets that are all 0 are allowed.
-    """
-    sizes = np.atleast_1d(largest)
-    outside = sizes[(sizes > 0) & ~((sizes >= _LEAST_TARGET) & (sizes <= _LARGEST_TARGET))]
-    if len(outside):
-        raise DataError(
-            f"{owner}: the largest target is {outside[0]:.3g} in absolute value, and "
-            f"squares of targets below {_LEAST_TARGET:g} or above {_LARGEST_TARGET:g} can leave "
-            "the range of float64; divide y by a constant."
-        )
 
 
 @dataclass(frozen=True, eq=False)

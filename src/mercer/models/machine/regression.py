@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
+from mercer.estimator import checks
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
 from mercer.estimator.scoring import DeterminationOf
 from mercer.exceptions import DataTypeError, as_data_errors
@@ -20,7 +21,7 @@ from mercer.models.machine.base import KernelMachine
 from mercer.models.machine.data import KinkedTask, Quantiles, SmoothTask, Task
 from mercer.models.regressor import ScoredRegressor
 from mercer.penalties import Penalty
-from mercer.rows.rows import InMemory, RowBlock, RowSource, require_target_range
+from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import CountedDraw
 from mercer.solvers.newton.row_losses import RowLoss, SingleLoss
 from mercer.streams.stream_rows import StreamRows
@@ -255,7 +256,7 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         targets = self._validate_targets(y, n)
         with as_data_errors(type(self).__name__):
             column: Array = column_or_1d(targets, warn=True).astype(np.float64)
-        require_target_range(type(self).__name__, float(np.abs(column).max()))
+        checks.require_target_range(type(self).__name__, float(np.abs(column).max()))
         return column
 
     def _target_reader(self) -> OneNumber:
@@ -268,7 +269,7 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         mean = rows.statistics.targets / rows.statistics.weight
         # A loss that refuses some targets refuses the smallest or the largest.
         extremes = np.array([column.least, column.largest])
-        require_target_range(owner, float(np.abs(extremes).max()))
+        checks.require_target_range(owner, float(np.abs(extremes).max()))
         loss.check_targets(extremes, np.ones(2), owner)
         check_users_loss(loss, np.append(extremes, mean), owner)
         constants = np.zeros(1)

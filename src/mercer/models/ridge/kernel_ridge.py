@@ -28,8 +28,6 @@ from mercer.rows.rows import (
     InMemory,
     RowBlock,
     RowSource,
-    require_target_range,
-    require_weight_range,
 )
 from mercer.solvers.dense import Spectral
 from mercer.solvers.forecast import Forecast, RidgeFit, choose, forecast, priced, widest
@@ -331,7 +329,9 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             rows = stream
             self._is_vector = getattr(stream.survey.targets, "shape", None) == ()
             statistics = stream.statistics
-            require_weight_range(owner, statistics.min_positive_weight, statistics.max_weight)
+            checks.require_weight_range(
+                owner, statistics.min_positive_weight, statistics.max_weight
+            )
             largest = float(statistics.largest.max(initial=0.0))
         else:
             points = self._validate_points(kernel, given.X, reset=True)
@@ -344,7 +344,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             codes = None if groups is None else group_codes(owner, groups, len(points))
             rows = InMemory(RowBlock(points, targets, weights))
             largest = float(np.abs(targets).max(initial=0.0))
-        require_target_range(owner, largest)
+        checks.require_target_range(owner, largest)
         fit_intercept = bool(self.fit_intercept)
         self._training = Training(targets, weights, len(rows), fit_intercept, self.psd, codes)
         self.kernel_ = rows.resolve(kernel)

@@ -15,7 +15,6 @@ from mercer.estimator import checks
 from mercer.exceptions import DataError
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training, require_range
 from mercer.models.svm.duals import Dual, DualSolutions, NuSvrDual, Rows, SvrDual
-from mercer.rows.rows import require_target_range
 
 Array = NDArray[np.float64]
 
@@ -96,7 +95,7 @@ def _single_target(owner: str, targets: Array) -> Array:
             f"{owner}: y has shape {targets.shape}, and a machine predicts one number; fit one for "
             "each column, as sklearn.multioutput.MultiOutputRegressor does."
         )
-    require_target_range(owner, float(np.abs(targets).max()))
+    checks.require_target_range(owner, float(np.abs(targets).max()))
     return targets
 
 
