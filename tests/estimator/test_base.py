@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -163,3 +164,41 @@ def test_equal_columns_and_those_with_a_length_scale_each_do_not_warn() -> None:
 def test_the_default_kernel_does_not_depend_on_the_units_of_columns() -> None:
     plain = mc.KernelRidge(alpha=0.1).fit(X, Y).predict(X)
     np.testing.assert_allclose(mc.KernelRidge(alpha=0.1).fit(WIDE, Y).predict(WIDE), plain)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mc.KernelRidge(mc.RBF()),
+        mc.GaussianProcessRegressor(mc.RBF(), noise=0.1, learn=False),
+        mc.GaussianProcessClassifier(mc.RBF(), learn=False),
+        mc.KernelMachineRegressor(mc.RBF()),
+        mc.SVC(mc.RBF()),
+        mc.KernelPerceptron(mc.RBF()),
+        mc.NadarayaWatson(mc.RBF()),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_weights_of_more_than_twelve_decades_are_refused_by_every_fit(model: Any) -> None:
+    rows, labels = np.arange(6.0)[:, None], np.array([0, 0, 0, 1, 1, 1])
+    weights = np.array([1e-13, 1.0, 1.0, 1.0, 0.0, 1.0])
+    owner = type(model).__name__
+    with pytest.raises(DataError, match=rf"{owner}: .* from 1e-13 to 1, a ratio above 1e\+12; set"):
+        model.fit(rows, labels, sample_weight=weights)
+    weights[0] = 1e-12
+    model.fit(rows, labels, sample_weight=weights)
+
+
+def test_weights_of_a_score_may_have_any_range() -> None:
+    rows, targets = np.arange(4.0)[:, None], np.array([0.0, 1.0, 0.0, 2.0])
+    model = mc.KernelRidge(mc.RBF()).fit(rows, targets)
+    uneven = model.score(rows, targets, sample_weight=[1e-20, 1.0, 1.0, 1.0])
+    assert uneven == pytest.approx(model.score(rows[1:], targets[1:]), rel=1e-12)
+
+
+def test_weights_in_blocks_of_more_than_twelve_decades_are_refused() -> None:
+    rows = np.arange(4.0)[:, None]
+    blocks = [(rows, np.ones(4), np.array([1e-13, 1.0, 1.0, 1.0]))]
+    model = mc.KernelRidge(mc.RBF(), solver=mc.solvers.NystromSolver(2))
+    with pytest.raises(DataError, match=r"KernelRidge: .* a ratio above 1e\+12; set weights"):
+        model.fit(mc.Blocks(lambda: iter(blocks)))

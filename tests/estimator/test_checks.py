@@ -1,4 +1,4 @@
-"""Checks of parameters that are numbers, counts, flags or choices."""
+"""Checks of parameters that are numbers, counts, flags or choices, and of the range of data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mercer.estimator import checks
-from mercer.exceptions import ParameterError
+from mercer.exceptions import DataError, ParameterError
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,20 @@ def test_counts_flags_and_choices() -> None:
     for value, options in (("flip", ("raise", "clip")), (1, (True, False))):
         with pytest.raises(ParameterError, match=rf"psd = {value!r} is unknown; pass one of"):
             checks.require_choice("Model", "psd", value, options)
+
+
+def test_weights_of_more_than_twelve_decades_are_refused() -> None:
+    checks.require_weight_range("Owner", 1e-12, 1.0)
+    with pytest.raises(DataError, match=r"^Owner: positive sample weights reach from 9e-13 to 1,"):
+        checks.require_weight_range("Owner", 9e-13, 1.0)
+
+
+@pytest.mark.parametrize("largest", [1e-101, 1e101, np.inf])
+def test_targets_of_absurd_size_are_refused(largest: float) -> None:
+    text = r"^Owner: the largest target is .* below 1e-100 or above 1e\+100 can .*; divide y by"
+    with pytest.raises(DataError, match=text):
+        checks.require_target_range("Owner", largest)
+    with pytest.raises(DataError, match=text):
+        checks.require_target_range("Owner", np.array([1.0, largest]))
+    checks.require_target_range("Owner", 0.0)
+    checks.require_target_range("Owner", np.array([0.0, 1e-100, 1e100]))

@@ -7,14 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mercer as mc
-from mercer.exceptions import DataError
 from mercer.rows.rows import (
     InMemory,
     RowBlock,
     RowStatistics,
     Sums,
     as_float64,
-    require_weight_range,
 )
 
 RNG = np.random.default_rng(0)
@@ -55,12 +53,6 @@ def test_sums_add_term_by_term() -> None:
     total = Sums((1.0, np.ones(2))) + Sums((2.0, np.arange(2.0)))
     assert total.terms[0] == 3.0
     assert_array_equal(total.terms[1], [1.0, 2.0])
-
-
-def test_weights_of_more_than_twelve_decades_are_refused() -> None:
-    require_weight_range("Owner", 1e-12, 1.0)
-    with pytest.raises(DataError, match=r"^Owner: positive sample weights reach from 9e-13 to 1,"):
-        require_weight_range("Owner", 9e-13, 1.0)
 
 
 def test_points_are_widened_and_given_matrices_are_not() -> None:

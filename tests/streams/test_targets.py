@@ -221,7 +221,7 @@ def test_numbers_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         positive.fit(blocks(COUNTS))
     with pytest.raises(DataError, match="1d array, got 2 targets"):
         counts.fit(blocks(np.column_stack([COUNTS, COUNTS])))
-    with pytest.raises(DataError, match="overflow"):
+    with pytest.raises(DataError, match="the largest target is"):
         counts.fit(blocks(1e150 * COUNTS))
     with pytest.raises(ParameterError, match="smooth loss"):
         mc.KernelMachineRegressor(mc.RBF(1.0), "absolute").fit(blocks(Y))

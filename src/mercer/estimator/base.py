@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
+from mercer.estimator.checks import require_weight_range
 from mercer.exceptions import (
     DataError,
     DataTypeError,
@@ -294,7 +295,9 @@ class KernelEstimator(BaseEstimator):
             )
         return targets
 
-    def _validate_weights(self, sample_weight: ArrayLike | None, targets: Array) -> Array | None:
+    def _validate_weights(
+        self, sample_weight: ArrayLike | None, targets: Array, *, any_range: bool = False
+    ) -> Array | None:
         """Weights as floats of shape (n,), or None if all rows count the same."""
         if sample_weight is None:
             return None
@@ -303,6 +306,9 @@ class KernelEstimator(BaseEstimator):
             weights: Array = _check_sample_weight(
                 sample_weight, targets, dtype=np.float64, ensure_non_negative=True
             )
+        if not any_range:
+            positive = weights[weights > 0]
+            require_weight_range(type(self).__name__, float(positive.min()), float(positive.max()))
         return weights
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:

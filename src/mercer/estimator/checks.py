@@ -1,6 +1,7 @@
-"""Checks of parameters that are numbers, counts, flags or choices.
+"""Checks of parameters that are numbers, counts, flags or choices, and of the range of data.
 
-Every check raises a `ParameterError` that states the owner, the value, the rule and an example.
+Every check of a parameter raises a `ParameterError` that states the owner, the value, the rule and
+an example. Those of weights and targets raise a `DataError`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,16 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mercer.exceptions import ParameterError
+from mercer.exceptions import DataError, ParameterError
+
+Array = NDArray[np.floating[Any]]
+
+# Largest ratio of two positive weights.
+_LARGEST_RATIO = 1e12
+# Range of the largest absolute target: squares of others, with factors, may leave float64.
+_LEAST_TARGET, _LARGEST_TARGET = 1e-100, 1e100
 
 
 def is_number(value: object) -> bool:
@@ -81,4 +90,28 @@ def require_choice(owner: str, name: str, value: Any, options: Collection[Any]) 
     if not any(type(value) is type(option) and value == option for option in options):
         raise ParameterError(
             f"{owner}: {name} = {value!r} is unknown; pass one of {', '.join(map(repr, options))}."
+        )
+
+
+def require_weight_range(owner: str, low: float, high: float) -> None:
+    """Refuse positive weights whose ratio is so large that rounding hides the smallest ones."""
+    if low < high / _LARGEST_RATIO:
+        raise DataError(
+            f"{owner}: positive sample weights reach from {low:.3g} to {high:.3g}, a ratio above "
+            f"{_LARGEST_RATIO:g}; set weights that are negligible to 0."
+        )
+
+
+def require_target_range(owner: str, largest: float | Array) -> None:
+    """Refuse targets, by the largest absolute value of each, with squares near the ends of float64.
+
+    Targets that are all 0 are allowed.
+    """
+    sizes = np.atleast_1d(largest)
+    outside = sizes[(sizes > 0) & ~((sizes >= _LEAST_TARGET) & (sizes <= _LARGEST_TARGET))]
+    if len(outside):
+        raise DataError(
+            f"{owner}: the largest target is {outside[0]:.3g} in absolute value, and "
+            f"squares of targets below {_LEAST_TARGET:g} or above {_LARGEST_TARGET:g} can leave "
+            "the range of float64; divide y by a constant."
         )

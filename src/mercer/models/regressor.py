@@ -45,7 +45,7 @@ class ScoredRegressor(RegressorMixin):
         n = len(predicted)
         predicted = predicted.reshape(n, -1)
         targets = self._validate_targets(y, n).reshape(n, -1)
-        weights = self._validate_weights(sample_weight, targets)
+        weights = self._validate_weights(sample_weight, targets, any_range=True)
         require_same_targets(owner, targets, predicted)
         return float(r2_score(targets, predicted, sample_weight=weights))
 

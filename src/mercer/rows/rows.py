@@ -14,15 +14,11 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.parallel import cached_property
 
 Array = NDArray[np.floating[Any]]
-
-# Largest ratio of two positive weights.
-_LARGEST_RATIO = 1e12
 
 
 class Addable(Protocol):
@@ -58,15 +54,6 @@ class RowBlock:
         """A copy of some of these rows, by their numbers within the block."""
         weights = None if self.weights is None else self.weights[indices]
         return RowBlock(self.points[indices].detached(), self.targets[indices], weights)
-
-
-def require_weight_range(owner: str, low: float, high: float) -> None:
-    """Refuse positive weights whose ratio is so large that rounding hides the smallest ones."""
-    if low < high / _LARGEST_RATIO:
-        raise DataError(
-            f"{owner}: positive sample weights reach from {low:.3g} to {high:.3g}, a ratio above "
-            f"{_LARGEST_RATIO:g}; set weights that are negligible to 0."
-        )
 
 
 @dataclass(frozen=True, eq=False)

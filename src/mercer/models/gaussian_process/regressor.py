@@ -34,7 +34,7 @@ from mercer.models.gaussian_process.fit_on_features import FeatureFit
 from mercer.models.gaussian_process.landmarks import IteratedPosterior, given_landmarks
 from mercer.models.gaussian_process.plan import FitPlan, forecast, planned, require_solver
 from mercer.models.gaussian_process.search_space import warn_of
-from mercer.models.gaussian_process.targets import Noise, Scaling, require_range
+from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.models.regressor import ScoredRegressor
 from mercer.models.results import NormalPredictions
 from mercer.parallel import cached_property, single_blas
@@ -377,7 +377,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
                 f"{type(self).__name__}.update: y has shape {targets.shape}, but fit was given "
                 f"{self._posterior.data.targets.shape[1]} target(s); pass as many."
             )
-        require_range(self, targets)
+        checks.require_target_range(type(self).__name__, np.abs(targets).max(axis=0))
         known = self._posterior.data
         factors = known.noise.of_new_rows(self, noise, len(points), self._scaling.squares)
         try:
@@ -555,7 +555,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         weights = None
         if sample_weight is not None:
             weights = self._validate_copies(sample_weight, targets)
-        require_range(self, targets)
+        checks.require_target_range(type(self).__name__, np.abs(targets).max(axis=0))
         scaling = Scaling.of(targets, weights, self.normalize_y, self.mean != "zero")
         noise = Noise.read(self, self.noise, len(points), scaling.squares)
         self.rows_, self._rows_seen = np.arange(len(points)), len(points)

@@ -13,8 +13,6 @@ from mercer.kernels.parameters import Bounded, Fixed
 
 Array = NDArray[np.floating[Any]]
 
-# Absolute values of targets whose squares keep all digits in float64.
-_RANGE = (1e-100, 1e100)
 # Standard deviation of a constant target, in units of its mean: rounding.
 _CONSTANT = 1e-14
 # Variance of noise at which the search starts, in units of the variance of the targets.
@@ -74,17 +72,6 @@ class Scaling:
     def log_volume(self, rows: float) -> float:
         """The logarithm of the unit of volume of this many rows of y."""
         return rows * float(np.log(self.scale).sum())
-
-
-def require_range(owner: object, y: Array) -> None:
-    """Refuse targets whose squares are beyond the range of float64."""
-    largest = np.atleast_1d(np.abs(y).max(axis=0))
-    outside = largest[(largest > 0) & ~((largest > _RANGE[0]) & (largest < _RANGE[1]))]
-    if len(outside):
-        raise DataError(
-            f"{type(owner).__name__}: y is of the order of {outside[0]:.0e}, and variances are in "
-            f"units of y squared, beyond the range of float64; divide y by {outside[0]:.0e}."
-        )
 
 
 @dataclass(frozen=True, eq=False)

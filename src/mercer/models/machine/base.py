@@ -29,7 +29,7 @@ from mercer.models.machine.fitting import (
 )
 from mercer.models.representer import FeatureRepresenterModel
 from mercer.penalties import HalfSquare, Penalty
-from mercer.rows.rows import InMemory, RowBlock, RowSource, require_weight_range
+from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.solvers.forecast import Forecast, choose, forecast, priced
 from mercer.solvers.machine_fit import MachineFit
 from mercer.solvers.newton.machine import MachineTask
@@ -151,7 +151,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             self.solver_ = self._chosen_solver(data)
             return self._in_memory(data), given.X
         owner, statistics = type(self).__name__, rows.statistics
-        require_weight_range(owner, statistics.min_positive_weight, statistics.max_weight)
+        checks.require_weight_range(owner, statistics.min_positive_weight, statistics.max_weight)
         self.kernel_ = rows.resolve(kernel)
         self._take_unit(rows)
         losses, constants, scale = self._row_losses(rows)
@@ -195,7 +195,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         weights = np.ones(len(self.points_)) if given is None else given
         rows = np.flatnonzero(weights > 0)
         positive = weights[rows]
-        require_weight_range(type(self).__name__, float(positive.min()), float(positive.max()))
         self.kernel_ = kernel.resolve(self.points_, given)
         self._take_unit(InMemory(RowBlock(self.points_, np.asarray(targets)[:, None], given)))
         task, scale = self._task(self.loss_, targets[rows], positive)

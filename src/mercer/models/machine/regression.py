@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
+from mercer.estimator import checks
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
 from mercer.estimator.scoring import DeterminationOf
-from mercer.exceptions import DataError, DataTypeError, as_data_errors
+from mercer.exceptions import DataTypeError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import Huber, Loss, PiecewiseLinear, Pinball, RegressionLoss
 from mercer.losses.base import spread
@@ -30,8 +31,6 @@ Array = NDArray[np.floating[Any]]
 
 # Number of rows of a stream from which the spread of the targets is computed.
 _SPREAD_ROWS = 10_000
-# Largest absolute value of a target: squares of larger ones may overflow.
-_LARGEST_TARGET = 1e100
 
 
 def _score_of(model: KernelMachineRegressor) -> DeterminationOf:
@@ -257,7 +256,7 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         targets = self._validate_targets(y, n)
         with as_data_errors(type(self).__name__):
             column: Array = column_or_1d(targets, warn=True).astype(np.float64)
-        _require_range(type(self).__name__, column)
+        checks.require_target_range(type(self).__name__, float(np.abs(column).max()))
         return column
 
     def _target_reader(self) -> OneNumber:
@@ -270,7 +269,7 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         mean = rows.statistics.targets / rows.statistics.weight
         # A loss that refuses some targets refuses the smallest or the largest.
         extremes = np.array([column.least, column.largest])
-        _require_range(owner, extremes)
+        checks.require_target_range(owner, float(np.abs(extremes).max()))
         loss.check_targets(extremes, np.ones(2), owner)
         check_users_loss(loss, np.append(extremes, mean), owner)
         constants = np.zeros(1)
@@ -293,16 +292,6 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         if isinstance(loss, PiecewiseLinear):
             return KinkedTask([loss], targets[:, None], weights, constants), scale
         return SmoothTask((SingleLoss(loss),), targets[:, None], weights, constants), scale
-
-
-def _require_range(owner: str, targets: Array) -> None:
-    """Refuse targets whose squares overflow."""
-    largest = float(np.abs(targets).max())
-    if largest > _LARGEST_TARGET:
-        raise DataError(
-            f"{owner}: y reaches {largest:.3g} in absolute value, and squares of numbers beyond "
-            f"{_LARGEST_TARGET:g} overflow; divide y by a constant."
-        )
 
 
 def _scale(loss: RegressionLoss, targets: Array) -> float:

@@ -24,7 +24,11 @@ from mercer.models.representer import FeatureRepresenterModel
 from mercer.models.results import RidgePath
 from mercer.models.ridge.diagnostics import RidgeDiagnostics, Training
 from mercer.rows.left_out import LeftOut, group_codes, left_out
-from mercer.rows.rows import InMemory, RowBlock, RowSource
+from mercer.rows.rows import (
+    InMemory,
+    RowBlock,
+    RowSource,
+)
 from mercer.solvers.dense import Spectral
 from mercer.solvers.forecast import Forecast, RidgeFit, choose, forecast, priced, widest
 from mercer.solvers.protocol import RidgeAnswer, RidgeTask, Solver, checked_solver
@@ -34,10 +38,6 @@ Array = NDArray[np.floating[Any]]
 
 _CRITERIA = ("loo", "gcv")
 _REPAIRS = ("raise", "clip", "flip", "shift")
-# Least absolute value of the largest target: squares of smaller ones nearly underflow in float64.
-_LEAST_TARGET = 1e-100
-# Largest absolute value of a target: squares of larger ones nearly overflow in float64.
-_LARGEST_TARGET = 1e100
 
 
 class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator):
@@ -336,7 +336,11 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
                 raise DataError(f"{owner}: groups need rows in memory; pass arrays.")
             rows = stream
             self._is_vector = getattr(stream.survey.targets, "shape", None) == ()
-            largest = float(stream.statistics.largest.max(initial=0.0))
+            statistics = stream.statistics
+            checks.require_weight_range(
+                owner, statistics.min_positive_weight, statistics.max_weight
+            )
+            largest = float(statistics.largest.max(initial=0.0))
         else:
             points = self._validate_points(kernel, given.X, reset=True)
             targets = self._validate_targets(given.y, len(points))
@@ -348,11 +352,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             codes = None if groups is None else group_codes(owner, groups, len(points))
             rows = InMemory(RowBlock(points, targets, weights))
             largest = float(np.abs(targets).max(initial=0.0))
-        if largest and not _LEAST_TARGET <= largest <= _LARGEST_TARGET:
-            raise DataError(
-                f"{owner}: the largest target is {largest:.3g} in absolute value, and squares of "
-                "such targets exceed the range of float64; divide y by a constant."
-            )
+        checks.require_target_range(owner, largest)
         fit_intercept = bool(self.fit_intercept)
         self._training = Training(targets, weights, len(rows), fit_intercept, self.psd, codes)
         self.kernel_ = rows.resolve(kernel)

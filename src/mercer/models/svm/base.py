@@ -62,9 +62,9 @@ _ADVICE = Advice(
 )
 # Rounding errors of function values that are worth a warning, whatever the tolerance.
 _NOTICEABLE = 1e-3
-# Least cost, weight or target: squares of smaller ones, times kernel values, may underflow.
+# Least cost or weight: squares of smaller ones, times kernel values, may underflow.
 _LEAST = 1e-50
-# Largest cost, weight or target: squares of larger ones, times kernel values, may overflow.
+# Largest cost or weight: squares of larger ones, times kernel values, may overflow.
 _MOST = 1e50
 
 
@@ -449,10 +449,10 @@ def _all_columns(model: SupportVectorMachine, points: Points) -> Any:
 # Checks -------------------------------------------------------------------------------------------
 
 
-def require_range(owner: str, what: str, values: Array, least: float = _LEAST) -> None:
-    """Refuse costs, weights or targets whose squares leave the range of float64."""
+def require_range(owner: str, what: str, values: Array) -> None:
+    """Refuse costs or weights whose squares leave the range of float64."""
     sizes = np.abs(values[np.isfinite(values)])
-    if len(sizes) and not least <= sizes.min() <= sizes.max() <= _MOST:
+    if len(sizes) and not _LEAST <= sizes.min() <= sizes.max() <= _MOST:
         raise DataError(
             f"{owner}: {what} has values from {sizes.min():.3g} to {sizes.max():.3g}, and those "
             f"below {_LEAST:g} or above {_MOST:g} leave the range of floating-point numbers; scale "

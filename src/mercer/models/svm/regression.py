@@ -13,12 +13,7 @@ from sklearn.utils.validation import column_or_1d
 
 from mercer.estimator import checks
 from mercer.exceptions import DataError
-from mercer.models.svm.base import (
-    Similarity,
-    SupportVectorMachine,
-    Training,
-    require_range,
-)
+from mercer.models.svm.base import Similarity, SupportVectorMachine, Training, require_range
 from mercer.models.svm.duals import Dual, DualSolutions, NuSvrDual, Rows, SvrDual
 
 Array = NDArray[np.float64]
@@ -100,7 +95,7 @@ def _single_target(owner: str, targets: Array) -> Array:
             f"{owner}: y has shape {targets.shape}, and a machine predicts one number; fit one for "
             "each column, as sklearn.multioutput.MultiOutputRegressor does."
         )
-    require_range(owner, "y", targets, least=0.0)
+    checks.require_target_range(owner, float(np.abs(targets).max()))
     return targets
 
 
