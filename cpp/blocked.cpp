@@ -14,8 +14,6 @@ namespace {
 constexpr std::int64_t kTile = 256;
 // Rows of a factor that one thread computes while the others wait.
 constexpr std::int64_t kPivots = 192;
-// Rows of a factor that BLAS may compute at once: seconds in which no interrupt is noticed.
-constexpr std::int64_t kAtOnce = 4096;
 // Rows of a tile that has few columns: such a product waits for memory.
 constexpr std::int64_t kThinTile = 512;
 
@@ -149,12 +147,6 @@ template <class T>
 bool blocked_cholesky(const Blas<T>& blas, Part<T> a, Sharing sharing) {
   const double n = a.rows, work = n * n * n / 3;
   const int threads = useful_threads(sharing.threads, divide_up(a.rows, kPivots), work);
-  if (threads <= 1 && a.rows <= kAtOnce) {
-    char upper = 'U';
-    int info = 0;
-    blas.potrf(&upper, &a.rows, a.data, &a.stride, &info);
-    return info == 0;
-  }
   bool exists = false;
   Team::run(threads, sharing.interrupt,
             [&](Team& team) { exists = Halving<T>(blas, team).factorise(a); });

