@@ -3,7 +3,8 @@
 //
 // BLAS libraries have threads of their own, which keep a core busy while they wait. These do not
 // get in the way of the engine's. Blocks are fixed by the sizes, so that results depend on
-// the number of threads by the rounding of BLAS at most, and an interrupt is noticed between two blocks.
+// the number of threads by the rounding of BLAS at most, and an interrupt is noticed between two
+// blocks.
 #pragma once
 
 #include "blas.hpp"
