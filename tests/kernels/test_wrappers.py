@@ -194,3 +194,10 @@ def test_features_are_forecast_with_their_copies(monkeypatch: pytest.MonkeyPatch
     free = iter([10 * size] * 3 + [size - 1] * 10)
     with pytest.raises(MemoryForecastError):
         (left * right + mc.Linear()).feature_map(X)
+
+
+def test_the_cosine_of_a_kernel_from_a_table() -> None:
+    X = np.random.default_rng(0).normal(size=(5, 2))
+    plain = mc.Matern(nu=1.2)(X)  # k(x, x) = 1
+    np.testing.assert_allclose(mc.Matern(nu=1.2).normalized()(X), plain, rtol=1e-12)
+    mc.testing.check_kernel(mc.Matern(nu=1.2).normalized())

@@ -225,6 +225,9 @@ def evaluate_scalars(roots: tuple[Expr, ...], values: Mapping[str, Any]) -> list
             path, index = node.attr
             value = values[path]
             known[node] = float(np.asarray(value)[index] if index else value)
+        elif node.op in ("lookup", "lookup_slope"):
+            table = node.attr if node.op == "lookup" else node.attr.slope
+            known[node] = float(table(np.array([known[node.args[0]]]))[0])
         else:
             with np.errstate(all="ignore"):
                 known[node] = float(TABLE[node.op].value(*map(known.__getitem__, node.args)))
