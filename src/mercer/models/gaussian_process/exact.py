@@ -386,7 +386,7 @@ def _finite(gram: Gram) -> Array:
 
 
 def neighbourhoods(kernel: Kernel, points: Points, most: int) -> list[NDArray[np.intp]]:
-    """Parts of at most so many rows, halved between two rows that are far from each other."""
+    """Divide the rows into parts of at most `most` rows, by halving between two distant rows."""
     rng, waiting, parts = np.random.default_rng(0), [np.arange(len(points))], []
     norms = np.sqrt(np.maximum(kernel.diag(points), np.finfo(float).tiny))
     while waiting:
