@@ -13,7 +13,7 @@ TESTS = Path(__file__).parent
 
 #: The layers from bottom to top. A module belongs to the longest name that its own begins with.
 LAYERS = (
-    ("exceptions", "parallel", "memory", "sampling", "_core"),
+    ("exceptions", "checks", "parallel", "memory", "sampling", "_core"),
     ("linalg",),
     ("program",),
     ("maps",),

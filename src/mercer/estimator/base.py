@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from mercer.estimator.checks import require_weight_range
+from mercer.checks import require_weight_range
 from mercer.exceptions import (
     DataError,
     DataTypeError,

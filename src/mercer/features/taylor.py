@@ -13,9 +13,10 @@ from scipy.special import gammainc, gammaln
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from mercer import checks
 from mercer.exceptions import ParameterError, as_data_errors
 from mercer.maps.forecast import forecast
-from mercer.maps.monomials import Floats, graded_features, integer, polynomial_names
+from mercer.maps.monomials import Floats, graded_features, polynomial_names
 
 __all__ = ["TaylorRBF"]
 
@@ -166,7 +167,7 @@ class TaylorRBF(TransformerMixin, BaseEstimator):
         return points
 
     def _degree(self) -> int:
-        return integer("TaylorRBF", "degree", self.degree, 0)
+        return checks.require_count("TaylorRBF", "degree", self.degree, least=0, example=4)
 
     def _scales(self, n_inputs: int) -> NDArray[np.float64]:
         try:

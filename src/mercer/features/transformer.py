@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer import _core, memory
-from mercer.estimator import checks
+from mercer import _core, checks, memory
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import BlockTransformer
 from mercer.exceptions import (

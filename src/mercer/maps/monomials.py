@@ -10,14 +10,14 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import accumulate, chain, groupby, islice, pairwise
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mercer.exceptions import DataError, DataTypeError, ParameterError
+from mercer.checks import require_count, require_number
+from mercer.exceptions import DataError, DataTypeError
 from mercer.maps.composition import row_products, tensor_product_names
 from mercer.maps.forecast import forecast
 
@@ -63,7 +63,8 @@ def dimension(n: int, d: int) -> int:
     >>> features.dimension(100, 5)
     96560646
     """
-    n, d = integer("dimension", "n", n, 0), integer("dimension", "d", d, 0)
+    n = require_count("dimension", "n", n, least=0)
+    d = require_count("dimension", "d", d, least=0, example=2)
     return math.comb(n + d, d)
 
 
@@ -93,7 +94,8 @@ def cover_count(n: int, d: int) -> int:
     >>> features.cover_count(4, 2)
     14
     """
-    n, d = integer("cover_count", "n", n, 1), integer("cover_count", "d", d, 0)
+    n = require_count("cover_count", "n", n)
+    d = require_count("cover_count", "d", d, least=0, example=2)
     return 2 * sum(math.comb(n - 1, k) for k in range(min(d, n - 1) + 1))
 
 
@@ -148,8 +150,9 @@ def polynomial_features(
     True
     """
     owner = "polynomial_features"
-    p = integer(owner, "degree", degree, 0)
-    offset, gain = _non_negative(owner, "offset", offset), _non_negative(owner, "gain", gain)
+    p = require_count(owner, "degree", degree, least=0, example=2)
+    offset = require_number(owner, "offset", offset, closed=True)
+    gain = require_number(owner, "gain", gain, closed=True)
     X = _points(owner, X)
     n_samples, n_inputs = X.shape
     forecast(owner, n_samples, math.comb(n_inputs + p, p), X.itemsize)
@@ -186,8 +189,9 @@ def polynomial_names(inputs: int | Sequence[str], degree: int, offset: float = 1
     ['height^2', 'height*width', 'width^2']
     """
     owner = "polynomial_names"
-    p, names = integer(owner, "degree", degree, 0), _input_names(owner, inputs)
-    offset = _non_negative(owner, "offset", offset)
+    p = require_count(owner, "degree", degree, least=0, example=2)
+    names = _input_names(owner, inputs)
+    offset = require_number(owner, "offset", offset, closed=True)
     forecast(owner, 1, math.comb(len(names) + p, p), _BYTES_PER_NAME)
     graded = islice(_graded_words(len(names), p), 0 if offset > 0 else p, None)
     words = chain.from_iterable(graded)
@@ -232,7 +236,7 @@ def monomial_features(X: ArrayLike, degree: int) -> Floats:
     array([[1., 3., 2., 6.]])
     """
     owner = "monomial_features"
-    k, X = integer(owner, "degree", degree, 0), _points(owner, X)
+    k, X = require_count(owner, "degree", degree, least=0, example=2), _points(owner, X)
     n_samples, n_inputs = X.shape
     forecast(owner, n_samples, (k + 1) ** n_inputs, X.itemsize)
     powers = np.stack([X**i for i in range(k + 1)], axis=-1)
@@ -262,7 +266,8 @@ def monomial_names(inputs: int | Sequence[str], degree: int) -> list[str]:
     ['1', 'x1', 'x0', 'x0*x1']
     """
     owner = "monomial_names"
-    k, names = integer(owner, "degree", degree, 0), _input_names(owner, inputs)
+    k = require_count(owner, "degree", degree, least=0, example=2)
+    names = _input_names(owner, inputs)
     forecast(owner, 1, (k + 1) ** len(names), _BYTES_PER_NAME)
     return tensor_product_names(*([_power(name, i) for i in range(k + 1)] for name in names))
 
@@ -360,21 +365,6 @@ def _power(name: str, exponent: int) -> str:
 # Arguments
 
 
-def integer(owner: str, name: str, value: int, least: int) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ParameterError(f"{owner}: {name} = {value!r} is not an integer >= {least}; pass one.")
-    return int(value)
-
-
-def _non_negative(owner: str, name: str, value: float) -> float:
-    if not isinstance(value, Real) or not 0 <= value < math.inf:
-        raise ParameterError(
-            f"{owner}: {name} = {value!r} is not a finite number >= 0; "
-            "with any other the kernel has no real feature map."
-        )
-    return float(value)
-
-
 def _points(owner: str, X: ArrayLike) -> Floats:
     if sparse.issparse(X):
         raise DataTypeError(f"{owner}: X is sparse, but must be dense; pass X.toarray().")
@@ -400,5 +390,5 @@ def _points(owner: str, X: ArrayLike) -> Floats:
 
 def _input_names(owner: str, inputs: int | Sequence[str]) -> Sequence[str]:
     if isinstance(inputs, int | np.integer):
-        return [f"x{j}" for j in range(integer(owner, "inputs", inputs, 0))]
+        return [f"x{j}" for j in range(require_count(owner, "inputs", inputs, least=0))]
     return list(inputs)

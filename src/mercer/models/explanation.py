@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.estimator.base import KernelEstimator, shown
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel

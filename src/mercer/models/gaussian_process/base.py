@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, MercerError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 
-from mercer import losses, penalties
-from mercer.estimator import checks
+from mercer import checks, losses, penalties
 from mercer.estimator.base import KernelEstimator, shown
 from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn

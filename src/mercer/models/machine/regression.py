@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
 from mercer.estimator.scoring import DeterminationOf
 from mercer.exceptions import DataTypeError, as_data_errors

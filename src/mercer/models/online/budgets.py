@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.exceptions import ValidityError
 from mercer.linalg.cholesky import factorise
 from mercer.models.online.expansion import Batch, DictionarySchedule

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 
-from mercer import memory
-from mercer.estimator import checks
+from mercer import checks, memory
 from mercer.estimator.base import shown
 from mercer.estimator.iterative import Report
 from mercer.estimator.optional_methods import available_unless

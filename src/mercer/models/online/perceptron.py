@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.multiclass import unique_labels
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.estimator.base import shown
 from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.estimator.optional_methods import available_unless

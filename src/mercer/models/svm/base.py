@@ -15,8 +15,7 @@ from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import validity
-from mercer.estimator import checks
+from mercer import checks, validity
 from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, DataWarning, ParameterError, warn
 from mercer.kernels.base import Kernel

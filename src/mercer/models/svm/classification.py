@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.estimator.base import shown
 from mercer.exceptions import ParameterError
 from mercer.models.svm.base import Similarity, Training

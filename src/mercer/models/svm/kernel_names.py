@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear, Polynomial, Sigmoid

@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import column_or_1d
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.exceptions import DataError
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training, require_range
 from mercer.models.svm.duals import Dual, DualSolutions, NuSvrDual, Rows, SvrDual

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.exceptions import DataError, ParameterError
 
 
