@@ -137,9 +137,6 @@ class Gram(_Operator):
         part = self.pairs.block(slice(None), self._indices((slice(None), which))[1])
         return Gram(self.kernel, part, narrow=self._narrow)
 
-    # Products
-    # -----------------------------------------------------------------------------------------
-
     @cached_property
     def _through_features(self) -> FeatureProducts | None:
         """Products through explicit features, where they are cheaper than all pairs."""
@@ -199,9 +196,6 @@ class Gram(_Operator):
         product = engine.normal_product(self._expression, self.pairs, columns, narrow=self._narrow)
         return product.reshape(V.shape)
 
-    # Entries
-    # ------------------------------------------------------------------------------------------
-
     def __getitem__(self, key: Any) -> Any:
         """Return a block; indices, slices, arrays and masks select rows and columns."""
         row_index, column_index = self._indices(key)
@@ -219,9 +213,6 @@ class Gram(_Operator):
     def toarray(self) -> Array:
         """Return the whole matrix, if it fits in memory."""
         return engine.gram(self._expression, self.pairs, narrow=self._narrow)
-
-    # Sums
-    # ---------------------------------------------------------------------------------------------
 
     def row_sums(self) -> Array:
         """Return the sum of every row."""
@@ -253,9 +244,6 @@ class Gram(_Operator):
         if self._through_features is not None:
             return float(np.sum(u * self._through_features.product(v)))
         return float(engine.total(self._expression, self.pairs, (u, v)))
-
-    # Gradients
-    # ----------------------------------------------------------------------------------------
 
     def gradient(self, weights: Any = None) -> Array:
         """Return sum_ij G_ij dK_ij / dtheta for every free parameter, in one pass.
@@ -373,9 +361,6 @@ class Gram(_Operator):
             )
         _require_finite(matrix)
         return matrix
-
-    # Ridge
-    # --------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Any:
         """Add a sparse diagonal, such as ``alpha * scipy.sparse.identity(n)``, without a copy."""

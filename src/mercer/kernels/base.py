@@ -153,9 +153,6 @@ class Kernel(Parameterised, metaclass=_KernelType):
     #: How tightly the repr binds: 0 for a sum, 1 for a product, 2 for a power, 3 for a name.
     _precedence: ClassVar[int] = 3
 
-    # The mathematics
-    # ----------------------------------------------------------------------------------
-
     @abstractmethod
     def _trace(self, scope: Scope) -> Expr:
         """Return the expression of this kernel in a scope."""
@@ -179,9 +176,6 @@ class Kernel(Parameterised, metaclass=_KernelType):
             if not known:
                 return known if self._undoable else None
         return True
-
-    # Values
-    # -------------------------------------------------------------------------------------------
 
     def __call__(self, X: Any, Z: Any = None) -> Array:
         """Return the matrix of k(x, z) for all rows of X and of Z (of X again when left out).
@@ -232,9 +226,6 @@ class Kernel(Parameterised, metaclass=_KernelType):
         from mercer.gram import Gram
 
         return Gram(self, pairs_of(self, X, Z, freeze=True))
-
-    # Data
-    # ---------------------------------------------------------------------------------------------
 
     def prepare(self, X: Any, *, copy: bool = True) -> Points:
         """Read the data as this kernel needs them, once; every method accepts the result as data.
@@ -307,9 +298,6 @@ class Kernel(Parameterised, metaclass=_KernelType):
                 some[tag] |= tags[tag]
         return every | some
 
-    # Parameters from data
-    # -----------------------------------------------------------------------------
-
     def resolve(self, X: Any, sample_weight: Any = None) -> Self:
         """Replace rules such as ``length_scale="scale"`` by numbers computed from the data.
 
@@ -340,9 +328,6 @@ class Kernel(Parameterised, metaclass=_KernelType):
             kernel = resolved_by(kernel, lambda view: Scatter.of(points.columns(view), weight))
         return kernel
 
-    # Explicit features
-    # --------------------------------------------------------------------------------
-
     def feature_map(self, X: Any) -> Any:
         """Return explicit features whose inner products are the kernel, where they are finite.
 
@@ -367,9 +352,6 @@ class Kernel(Parameterised, metaclass=_KernelType):
             f"{type(self).__name__} has no finite feature map; use the kernel itself (in a model, "
             "another solver than Primal), or an approximate map such as mercer.RandomFourier."
         )
-
-    # Algebra
-    # ------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Kernel:
         """Return the sum k + other; a number stands for a constant kernel."""
@@ -466,10 +448,6 @@ class Kernel(Parameterised, metaclass=_KernelType):
         return _algebra("Warped", self, function)
 
 
-# Data
-# -------------------------------------------------------------------------------------------------
-
-
 def points_of(kernel: Kernel, X: Any, freeze: bool = False) -> Points:
     """The data as points that each leaf of the kernel can read; frozen ones are a copy of X."""
     points = X if isinstance(X, Points) else Points(X, type(kernel).__name__, copy=False)
@@ -554,10 +532,6 @@ def _resolved(kernel: K, scope: Scope, scatter_of: ScatterOf) -> K:
         return kernel
     inside = scoped_children(kernel, scope)
     return with_children(kernel, [_resolved(child, s, scatter_of) for child, s in inside])
-
-
-# Structure
-# --------------------------------------------------------------------------------------------
 
 
 def expression_in(kernel: Kernel, scope: Scope) -> Expr:

@@ -37,9 +37,6 @@ __all__ = [
 REQUIRED: Any = Parameter.empty
 
 
-# Values
-# ------------------------------------------------------------------------------------------------
-
 Array: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -230,10 +227,6 @@ Scalar: TypeAlias = float | Fixed | Bounded
 Vector: TypeAlias = Scalar | Sequence[float] | Sequence[Sequence[float]] | npt.NDArray[Any]
 Length: TypeAlias = Vector | Literal["median", "scale", "columns"]
 Weight: TypeAlias = Vector | Literal["scale"]
-
-
-# Declarations
-# ------------------------------------------------------------------------------------------
 
 
 class Declaration(ABC):

@@ -146,8 +146,6 @@ class Parameterised:
     def _check(self) -> None:
         """Check the rules that tie several parameters together; a subclass may override it."""
 
-    # ------------------------------------------------------------------------- value semantics
-
     def __setattr__(self, name: str, value: object) -> NoReturn:
         _ = self._values  # an __init__ that has not called ours is told so
         raise AttributeError(
@@ -199,8 +197,6 @@ class Parameterised:
 
     def __sklearn_clone__(self) -> Self:
         return self
-
-    # ---------------------------------------------------------------------------------- the tree
 
     @cached_property
     def _tree(self) -> Tree:
@@ -259,8 +255,6 @@ class Parameterised:
         if self._child_names:
             _check_depth(new)
         return new
-
-    # -------------------------------------------------------------------------------- learning
 
     def unresolved(self) -> list[str]:
         """Return the paths that still hold a heuristic such as ``"median"``."""
@@ -333,9 +327,6 @@ class Parameterised:
                 raise _unknown(self, path, self._tree.entries)
         parts = [entry.chained(gradients) for entry in self._tree.free]
         return np.concatenate([np.empty(0), *parts])
-
-
-# ------------------------------------------------------------------------ parameters of a tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -628,9 +619,6 @@ def _like(old: Fixed | Bounded, new: Any, subject: str) -> Fixed | Bounded:
         ) from None
 
 
-# ------------------------------------------------------------------------------ names of children
-
-
 def kind(kernel: Parameterised) -> str:
     """Return the kind of the innermost kernel under transparent wrappers, in snake case."""
     children = _children(kernel)
@@ -655,9 +643,6 @@ def _class_kind(cls: type[Parameterised]) -> str:
         return cls._kind
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__)
     return re.sub(r"_+", "_", words).strip("_").lower()
-
-
-# ---------------------------------------------------------------------------- building a class
 
 
 def _collect(cls: type[Parameterised]) -> dict[str, Declaration]:
@@ -734,9 +719,6 @@ def _unpickle(cls: type[T], values: dict[str, Any]) -> T:
     new = object.__new__(cls)
     object.__setattr__(new, "_values", {name: read_only(v) for name, v in values.items()})
     return new
-
-
-# --------------------------------------------------------------------------------- small helpers
 
 
 def _owner(instance: Parameterised) -> str:

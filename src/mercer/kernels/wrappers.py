@@ -377,10 +377,6 @@ def _name_of(function: Any) -> str:
     return getattr(function, "__name__", repr(function))
 
 
-# Explicit features of compositions, from those of their parts
-# ------------------------------------------------------------------------------------------
-
-
 def side_by_side(parts: Sequence[Columns], levels: Sequence[str] = ()) -> Columns:
     """Features of a sum: the concatenated features of the parts."""
     prefixes = [f"{level}: " for level in levels] or [""] * len(parts)

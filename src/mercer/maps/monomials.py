@@ -38,10 +38,6 @@ _BYTES_PER_NAME = 80
 _CHUNK_BYTES = 2**19
 
 
-# --------------------------------------------------------------------------------------------------
-# Counting
-
-
 def dimension(n: int, d: int) -> int:
     """Count the monomials of degree at most d in n variables: C(n + d, d).
 
@@ -97,10 +93,6 @@ def cover_count(n: int, d: int) -> int:
     n = require_count("cover_count", "n", n)
     d = require_count("cover_count", "d", d, least=0, example=2)
     return 2 * sum(math.comb(n - 1, k) for k in range(min(d, n - 1) + 1))
-
-
-# --------------------------------------------------------------------------------------------------
-# Monomials of bounded total degree: Polynomial
 
 
 def polynomial_features(
@@ -198,10 +190,6 @@ def polynomial_names(inputs: int | Sequence[str], degree: int, offset: float = 1
     return [_monomial_name(word, names) for word in words]
 
 
-# --------------------------------------------------------------------------------------------------
-# Monomials of bounded degree in each variable: Monomials
-
-
 def monomial_features(X: ArrayLike, degree: int) -> Floats:
     """Map the rows of X so that Phi(x).Phi(z) = prod_j sum_{i <= degree} (x_j z_j)^i.
 
@@ -270,10 +258,6 @@ def monomial_names(inputs: int | Sequence[str], degree: int) -> list[str]:
     names = _input_names(owner, inputs)
     forecast(owner, 1, (k + 1) ** len(names), _BYTES_PER_NAME)
     return tensor_product_names(*([_power(name, i) for i in range(k + 1)] for name in names))
-
-
-# --------------------------------------------------------------------------------------------------
-# Monomials degree by degree
 
 
 class _Step(NamedTuple):
@@ -359,10 +343,6 @@ def _monomial_name(word: tuple[int, ...], names: Sequence[str]) -> str:
 
 def _power(name: str, exponent: int) -> str:
     return ("1", name)[exponent] if exponent < 2 else f"{name}^{exponent}"
-
-
-# --------------------------------------------------------------------------------------------------
-# Arguments
 
 
 def _points(owner: str, X: ArrayLike) -> Floats:

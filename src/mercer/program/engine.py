@@ -244,10 +244,6 @@ def contract(
     return total
 
 
-# Weights
-# -----------------------------------------------------------------------------
-
-
 @cached_on_root
 def _are_totals(first: Expr, requests: tuple[Request, ...]) -> bool:
     """Whether all requests are totals: half of the pairs of a symmetric matrix will do.
@@ -308,10 +304,6 @@ def _multiply(
     return result
 
 
-# Blocks
-# -------------------------------------------------------------------------------------------------
-
-
 def _parts(lowered: Lowered, pairs: Pairs) -> Iterator[tuple[slice, slice, Pairs]]:
     """All pairs at once, or in blocks when Python has to evaluate a leaf."""
     n, m = pairs.shape
@@ -331,10 +323,6 @@ def _cut(weights: Any, rows: slice, cols: slice) -> Any:
     if isinstance(weights, tuple):
         return weights[0][rows], weights[1][cols]
     return None if weights is None else weights[rows, cols]
-
-
-# Contractions
-# -------------------------------------------------------------------------------------------
 
 
 @cached_on_root

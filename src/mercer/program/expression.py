@@ -187,9 +187,6 @@ class Expr:
         inside = ", ".join(map(repr, self.args))
         return f"{self.op}({inside})" if self.args else self.op
 
-    # Arithmetic
-    # -------------------------------------------------------------------------------------
-
     def __add__(self, other: Any) -> Expr:
         return _apply("add", self, other)
 
@@ -270,9 +267,6 @@ class Expr:
         return _apply("not_equal", self, other)
 
     __hash__ = object.__hash__
-
-    # NumPy protocols
-    # ----------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs:

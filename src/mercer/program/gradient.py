@@ -102,10 +102,6 @@ def _refuse_sparse_columns(requests: list[Request], pairs: Pairs) -> None:
             )
 
 
-# Parameters
-# ---------------------------------------------------------------------------------------------
-
-
 def _parameter_requests(leaf: Expr, tile: Expr) -> list[Request]:
     if leaf.op == "coordinate":
         adjoint = reverse_coordinate(leaf.attr.body)
@@ -215,10 +211,6 @@ def _slopes(root: Expr) -> dict[tuple[Any, ...], Expr]:
 def _merge(gradients: Gradients, more: Gradients) -> None:
     for path, value in more.items():
         gradients[path] = np.array(gradients.get(path, 0.0) + value)
-
-
-# Inputs
-# -------------------------------------------------------------------------------------------------
 
 
 def _input_requests(leaf: Expr, tile: Expr) -> list[Request]:

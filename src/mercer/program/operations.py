@@ -136,10 +136,6 @@ def apply(name: str, *inputs: Any) -> Expr:
     raise TraceError(f"np.{name} has no traced form.")
 
 
-# Functions expressed through the table
-# ------------------------------------------------------------------
-
-
 #: Whole exponents below this are products, which negative numbers have too.
 _WHOLE = 2**31
 
@@ -269,10 +265,6 @@ _DERIVED: dict[str, Callable[..., Expr]] = {
     "bitwise_xor": _bitwise("logical_xor"),
     "invert": _bitwise("logical_not"),
 }
-
-
-# Simplification
-# -----------------------------------------------------------------------------------------
 
 
 def _is(node: Expr, value: float) -> bool:

@@ -248,10 +248,6 @@ def scale_values(scale: Scale, values: Values, width: int) -> Array:
         return np.asarray(np.broadcast_to(scale.factor * value**scale.power, (width,)))
 
 
-# What the engine reads
-# --------------------------------------------------------------------------------------------
-
-
 def bind(
     lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any], weights: Any = None
 ) -> tuple[Array, Any, Any, list[Array]]:

@@ -50,10 +50,6 @@ def contract(requests: list[Request], pairs: Pairs, seed: Any) -> list[Any]:
     return [_REDUCE[r.kind](r, tile, pairs) for r, tile in zip(requests, tiles, strict=True)]
 
 
-# Leaves
-# -------------------------------------------------------------------------------------------------
-
-
 def _value(node: Expr, known: dict[Expr, Any], pairs: Pairs, seed: Any) -> Any:
     if node.op in ("const", "param"):
         return evaluate_scalars((node,), pairs.values)[0]
@@ -185,10 +181,6 @@ _LEAVES: dict[str, Any] = {
     "identity": _identity,
     "external": _external,
 }
-
-
-# Reductions
-# ---------------------------------------------------------------------------------------------
 
 
 def _sum(request: Request, tile: Array, pairs: Pairs) -> float:

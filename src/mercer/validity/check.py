@@ -162,10 +162,6 @@ def _evaluate(kernel: Callable[[Any], ArrayLike] | ArrayLike, X: Any) -> NDArray
     return real(kernel(X), "check")
 
 
-# --------------------------------------------------------------------------------------------------
-# The search for a negative direction
-
-
 class _Finding(NamedTuple):
     certified: bool
     smallest: float
