@@ -126,5 +126,5 @@ def test_categories_are_equal_only_if_they_are() -> None:
 
 
 def test_the_gradient_in_weights_has_one_request_for_all_columns() -> None:
-    plans = [_parameter_plan(mc.Categorical(np.ones(d)).expression)[2] for d in (3, 30)]
+    plans = [_parameter_plan((mc.Categorical(np.ones(d)).expression,))[2] for d in (3, 30)]
     assert len(plans[0]) == len(plans[1]) == 1

@@ -284,7 +284,7 @@ def test_gradients_for_each_column_have_as_many_requests_as_for_one(d: int) -> N
         mc.SpectralMixture([1.0, 0.5], np.full((2, d), 0.1), np.ones((2, d))): 6,
     }
     for kernel, wanted in kernels.items():
-        assert len(_parameter_plan(kernel.expression)[2]) == wanted
+        assert len(_parameter_plan((kernel.expression,))[2]) == wanted
 
 
 def test_weights_for_each_column_are_differentiated() -> None:

@@ -36,3 +36,48 @@ def test_the_gradient_in_the_rows(contract: Any) -> None:
         direction[i, k] = 1.0
         slope = ref.derivative(lambda t, d=direction: (WEIGHTS * kernel(X + t * d, Z)).sum())
         assert_allclose(gradient[i, k], slope, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("gradient", ["gradient", "input_gradient"])
+def test_the_work_for_nested_cosines_grows_linearly(
+    gradient: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked: list[int] = []
+    walk = reference.walk
+
+    def counted(roots: Any) -> Any:
+        nodes = walk(roots)
+        walked.append(len(nodes))
+        return nodes
+
+    monkeypatch.setattr(reference, "walk", counted)
+    work = []
+    for depth in (5, 10, 15):
+        kernel: Any = mc.RBF(0.8)
+        for _ in range(depth):
+            kernel = (kernel + 1.0).normalized()
+        walked.clear()
+        getattr(kernel.gram(X), gradient)()
+        work.append(sum(walked))
+    assert work[2] - work[1] <= 1.1 * (work[1] - work[0])
+
+
+def test_the_gradient_of_nested_cosines() -> None:
+    def nested(length: float) -> Any:
+        kernel: Any = mc.RBF(length) * mc.Linear() + mc.Polynomial(2)
+        for _ in range(4):
+            kernel = (kernel + 1.0).normalized()
+        return kernel
+
+    gram = nested(0.8).gram(X, Z)
+    slope = ref.derivative(lambda t: (WEIGHTS * nested(0.8 + t)(X, Z)).sum())
+    path = next(p for p in nested(0.8).parameter_values() if p.endswith("length_scale"))
+    found = gram.gradient(WEIGHTS)[nested(0.8).theta_names.index(path)] / 0.8
+    assert_allclose(found, slope, rtol=1e-7)
+    assert_allclose(gram.input_gradient(WEIGHTS)[2, 1], ref.derivative(_moved(nested(0.8))))
+
+
+def _moved(kernel: Any) -> Any:
+    direction = np.zeros_like(X)
+    direction[2, 1] = 1.0
+    return lambda t: (WEIGHTS * kernel(X + t * direction, Z)).sum()

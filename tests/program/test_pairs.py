@@ -31,7 +31,7 @@ def test_blocks_diagonals_and_transposes_are_parts_of_the_matrix() -> None:
         (pairs.block([4, 1], slice(1, 3)), K[[4, 1], 1:3]),
         (pairs.transposed(), K.T),
         (pairs.diagonal(), np.diag(K)),
-        (pairs.diagonal_of_columns(), np.ones(4)),
+        (pairs_of(kernel, Z).diagonal(), np.ones(4)),
     ):
         np.testing.assert_allclose(reference.evaluate(kernel.expression, part), wanted, rtol=1e-12)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar, cast
@@ -95,11 +95,8 @@ class Slot:
 
     def __post_init__(self) -> None:
         # Slots are keys of every cache on the way to the engine: hash them once.
-        object.__setattr__(
-            self,
-            "_hash",
-            hash((self.view, self.scale, self.centred, self.on_circle, self.weights)),
-        )
+        parts = (self.view, self.scale, self.centred, self.on_circle, self.weights)
+        object.__setattr__(self, "_hash", hash(parts))
 
     def __hash__(self) -> int:
         return self._hash
@@ -134,6 +131,26 @@ class PointFunction:
 
     def __hash__(self) -> int:
         return hash((self.view, hash_of(self.function)))
+
+
+def _apply(name: str, *inputs: Any) -> Expr:
+    from mercer.program.operations import apply
+
+    return apply(name, *inputs)
+
+
+def _operator(name: str) -> tuple[Callable[[Any, Any], Expr], Callable[[Any, Any], Expr]]:
+    """The methods of an operator of two operands, and of the operator with exchanged operands."""
+    return lambda a, b: _apply(name, a, b), lambda a, b: _apply(name, b, a)
+
+
+def _refusal(reason: str) -> Callable[..., Any]:
+    """A method that numbers have and traced values do not."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise TraceError(reason)
+
+    return refuse
 
 
 class Expr:
@@ -187,35 +204,16 @@ class Expr:
         inside = ", ".join(map(repr, self.args))
         return f"{self.op}({inside})" if self.args else self.op
 
-    def __add__(self, other: Any) -> Expr:
-        return _apply("add", self, other)
-
-    def __radd__(self, other: Any) -> Expr:
-        return _apply("add", other, self)
-
-    def __sub__(self, other: Any) -> Expr:
-        return _apply("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Expr:
-        return _apply("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Expr:
-        return _apply("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Expr:
-        return _apply("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Expr:
-        return _apply("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Expr:
-        return _apply("divide", other, self)
-
-    def __pow__(self, other: Any) -> Expr:
-        return _apply("power", self, other)
-
-    def __rpow__(self, other: Any) -> Expr:
-        return _apply("power", other, self)
+    __add__, __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("subtract")
+    __mul__, __rmul__ = _operator("multiply")
+    __truediv__, __rtruediv__ = _operator("divide")
+    __pow__, __rpow__ = _operator("power")
+    __and__, __rand__ = _operator("bitwise_and")
+    __or__, __ror__ = _operator("bitwise_or")
+    __xor__, __rxor__ = _operator("bitwise_xor")
+    __lt__, __gt__ = _operator("less")
+    __le__, __ge__ = _operator("less_equal")
 
     def __neg__(self) -> Expr:
         return _apply("negative", self)
@@ -226,46 +224,13 @@ class Expr:
     def __abs__(self) -> Expr:
         return _apply("absolute", self)
 
-    def __lt__(self, other: Any) -> Expr:
-        return _apply("less", self, other)
-
-    def __gt__(self, other: Any) -> Expr:
-        return _apply("greater", self, other)
-
-    def __le__(self, other: Any) -> Expr:
-        return _apply("less_equal", self, other)
-
-    def __ge__(self, other: Any) -> Expr:
-        return _apply("greater_equal", self, other)
-
-    def __and__(self, other: Any) -> Expr:
-        return _apply("bitwise_and", self, other)
-
-    __rand__ = __and__
-
-    def __or__(self, other: Any) -> Expr:
-        return _apply("bitwise_or", self, other)
-
-    __ror__ = __or__
-
-    def __xor__(self, other: Any) -> Expr:
-        return _apply("bitwise_xor", self, other)
-
-    __rxor__ = __xor__
-
     def __invert__(self) -> Expr:
         return _apply("invert", self)
 
-    # ``x == z`` in a kernel must mean the comparison of values. Nodes still serve as dictionary
-    # keys:
-    # they hash by identity, and dictionaries compare by identity first.
-
-    def __eq__(self, other: Any) -> Expr:  # type: ignore[override]
-        return _apply("equal", self, other)
-
-    def __ne__(self, other: Any) -> Expr:  # type: ignore[override]
-        return _apply("not_equal", self, other)
-
+    # ``x == z`` in a kernel means the comparison of values. Nodes still serve as dictionary keys,
+    # because dictionaries compare by identity first.
+    __eq__ = _operator("equal")[0]  # type: ignore[assignment]
+    __ne__ = _operator("not_equal")[0]  # type: ignore[assignment]
     __hash__ = object.__hash__
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -281,25 +246,13 @@ class Expr:
             raise TraceError(f"np.{func.__name__} with keywords cannot be traced.")
         return _apply(func.__name__, *args)
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TraceError("a traced value has no numbers yet and cannot become an array.")
-
-    def __bool__(self) -> bool:
-        raise TraceError("a traced value has no truth value; write np.where(condition, a, b).")
-
-    def __float__(self) -> float:
-        raise TraceError("a traced value is not a number yet; use NumPy functions, not math's.")
-
+    __array__ = _refusal("a traced value has no numbers yet and cannot become an array.")
+    __bool__ = _refusal("a traced value has no truth value; write np.where(condition, a, b).")
+    __float__ = _refusal("a traced value is not a number yet; use NumPy functions, not math's.")
     __int__ = __index__ = __complex__ = __float__
-
-    def __iter__(self) -> Iterator[Any]:
-        raise TraceError("a traced value cannot be iterated over.")
-
-    def __len__(self) -> int:
-        raise TraceError("a traced value has no length.")
-
-    def __getitem__(self, item: Any) -> Any:
-        raise TraceError("a traced value cannot be indexed.")
+    __iter__ = _refusal("a traced value cannot be iterated over.")
+    __len__ = _refusal("a traced value has no length.")
+    __getitem__ = _refusal("a traced value cannot be indexed.")
 
 
 _SCALARS = frozenset({"const", "param"})
@@ -330,8 +283,6 @@ def column_weights(weights: Sequence[Expr]) -> Expr:
 
 def as_expression(value: Any) -> Expr:
     """Turn a number into a constant; refuse what is neither number nor expression."""
-    if isinstance(value, Expr):
-        return value
     if (isinstance(value, np.ndarray) and value.ndim == 0) or isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, Expr):
@@ -401,9 +352,3 @@ def substitute(root: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
             new = rebuild(node, args) if changed else node
         done[node] = new
     return done[root]
-
-
-def _apply(name: str, *inputs: Any) -> Expr:
-    from mercer.program.operations import apply
-
-    return apply(name, *inputs)

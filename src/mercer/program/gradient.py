@@ -10,7 +10,7 @@ computed by one pass over the adjoint program, without a tensor of all derivativ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,13 +28,12 @@ from mercer.program.expression import (
     cached_on_root,
     constant,
     substitute,
-    walk,
 )
-from mercer.program.operations import differentiate
 from mercer.program.pairs import Array, Pairs, evaluate_scalars
 from mercer.program.reverse import (
     CoordinateRequest,
     Request,
+    propagated,
     reverse,
     reverse_coordinate,
 )
@@ -45,22 +44,36 @@ Gradients = dict[str, Array]
 
 def parameter_gradient(root: Expr, pairs: Pairs, weights: Any, contract: Contract) -> Gradients:
     """Contract the derivative in every continuous parameter; returns an array for each path."""
+    return _parameter_gradient((root,), pairs, weights, contract)
+
+
+def _parameter_gradient(
+    roots: tuple[Expr, ...], pairs: Pairs, weights: Any, contract: Contract
+) -> Gradients:
     gradients: Gradients = {}
-    nodes, leaves, requests = _parameter_plan(root)
+    scalars, leaves, requests = _parameter_plan(roots)
     _refuse_sparse_columns(requests, pairs)
     results = contract(requests, pairs, weights) if requests else []
-    _add_scalars(gradients, dict(zip(nodes, results, strict=False)), pairs)
+    _add_scalars(gradients, dict(zip(scalars, results, strict=False)), pairs)
+    diagonals: dict[Expr, Array] = {}
     for leaf, request, result in zip(
-        leaves, requests[len(nodes) :], results[len(nodes) :], strict=True
+        leaves, requests[len(scalars) :], results[len(scalars) :], strict=True
     ):
-        _add_leaf(gradients, leaf, request, result, pairs)
+        if leaf.op in ("row", "column"):
+            diagonals[leaf] = result
+        else:
+            _add_leaf(gradients, leaf, request, result, pairs)
+    for bodies, own, seeds in _gathered(diagonals, pairs):
+        more = _parameter_gradient(bodies, own, seeds, reference.contract)
+        for path, value in more.items():
+            gradients[path] = np.array(gradients.get(path, 0.0) + value)
     return gradients
 
 
 @cached_on_root
-def _parameter_plan(root: Expr) -> tuple[list[Expr], list[Expr], list[Request]]:
+def _parameter_plan(roots: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr], list[Request]]:
     """The scalars and the leaves that depend on parameters, and a request for each of them."""
-    adjoint = reverse(root)
+    adjoint = reverse(*roots)
     requests = [Request("sum", tile) for tile in adjoint.scalars.values()]
     leaves = []
     for leaf, tile in adjoint.leaves.items():
@@ -70,26 +83,50 @@ def _parameter_plan(root: Expr) -> tuple[list[Expr], list[Expr], list[Request]]:
     return list(adjoint.scalars), leaves, requests
 
 
+def _gathered(
+    diagonals: dict[Expr, Array], pairs: Pairs
+) -> Iterator[tuple[tuple[Expr, ...], Pairs, Any]]:
+    """The diagonals of each side, to be differentiated together: nested ones have much in common.
+
+    Yields their expressions, the pairs of each point with itself, and the adjoints.
+    """
+    for side, points in (("row", pairs.rows), ("column", pairs.cols)):
+        adjoints = {leaf.attr.body: a for leaf, a in diagonals.items() if leaf.op == side}
+        if adjoints:
+            seeds: Any = list(adjoints.values())
+            own = Pairs(points, points, pairs.values, same=True, aligned=True)
+            yield tuple(adjoints), own, seeds if len(seeds) > 1 else seeds[0]
+
+
 def input_gradient(root: Expr, pairs: Pairs, weights: Any, contract: Contract) -> Array:
     """Contract the derivative in the rows; returns an array shaped like the rows' data."""
-    adjoint = reverse(root)
+    total = _input_gradient((root,), pairs, weights, contract)
+    return np.broadcast_to(np.asarray(total), np.shape(pairs.rows.data)).copy()
+
+
+def _input_gradient(roots: tuple[Expr, ...], pairs: Pairs, weights: Any, contract: Contract) -> Any:
     leaves = [
         (leaf, request)
-        for leaf, tile in adjoint.leaves.items()
+        for leaf, tile in reverse(*roots).leaves.items()
         for request in _input_requests(leaf, tile)
     ]
     requests = [request for _, request in leaves]
     _refuse_sparse_columns(requests, pairs)
     results = contract(requests, pairs, weights) if requests else []
     total: Any = 0.0
+    diagonals: dict[Expr, Array] = {}
     for (leaf, request), result in zip(leaves, results, strict=True):
         if leaf.op == "row":
-            total = total + _diagonal_inputs(leaf, result, pairs)
+            diagonals[leaf] = result
         else:
             slot = leaf.attr.slot if leaf.op == "coordinate" else leaf.attr
             part = result[0] if isinstance(request, CoordinateRequest) else result
             total = total + _to_data(slot, part, pairs)
-    return np.broadcast_to(np.asarray(total), np.shape(pairs.rows.data)).copy()
+    # A diagonal depends on the point through both arguments of its pair (x_i, x_i).
+    for bodies, own, seeds in _gathered(diagonals, pairs):
+        for both in (bodies, tuple(map(_exchanged, bodies))):
+            total = total + _input_gradient(both, own, seeds, reference.contract)
+    return total
 
 
 def _refuse_sparse_columns(requests: list[Request], pairs: Pairs) -> None:
@@ -143,9 +180,6 @@ def _add_leaf(
         elif request.coordinate.slot.scale is not None:
             _add_scale(gradients, request.coordinate.slot, columns, pairs)
         _add_scalars(gradients, dict(zip(request.adjoint.scalars, scalars, strict=True)), pairs)
-    elif leaf.op in ("row", "column"):
-        own = pairs.diagonal_of_rows() if leaf.op == "row" else pairs.diagonal_of_columns()
-        _merge(gradients, parameter_gradient(leaf.attr.body, own, result, reference.contract))
     elif request.kind == "dot_inputs":
         x, _ = reference.sides(leaf.attr, pairs)
         _add_scale(gradients, leaf.attr, 2.0 * np.einsum("ki,ik->k", x, result), pairs)
@@ -192,25 +226,8 @@ def scalar_gradient(
 @cached_on_root
 def _slopes(root: Expr) -> dict[tuple[Any, ...], Expr]:
     """The derivative of a scalar expression in each parameter entry ``(path, index)``."""
-    adjoints: dict[Expr, Expr] = {root: constant(1.0)}
-    slopes: dict[tuple[Any, ...], Expr] = {}
-    for node in reversed(walk((root,))):
-        adjoint = adjoints.get(node)
-        if adjoint is None or node.op == "const":
-            continue
-        if node.op == "param":
-            slopes[node.attr] = adjoint
-            continue
-        for position, argument in enumerate(node.args):
-            part = differentiate(node, position, adjoint)
-            if part is not None:
-                adjoints[argument] = adjoints[argument] + part if argument in adjoints else part
-    return slopes
-
-
-def _merge(gradients: Gradients, more: Gradients) -> None:
-    for path, value in more.items():
-        gradients[path] = np.array(gradients.get(path, 0.0) + value)
+    adjoints = propagated({root: constant(1.0)})
+    return {node.attr: adjoint for node, adjoint in adjoints.items() if node.op == "param"}
 
 
 def _input_requests(leaf: Expr, tile: Expr) -> list[Request]:
@@ -233,14 +250,6 @@ def _input_requests(leaf: Expr, tile: Expr) -> list[Request]:
     return []
 
 
-def _diagonal_inputs(leaf: Expr, row_adjoint: Array, pairs: Pairs) -> Array:
-    """A vector leaf depends on the point through both arguments of its pair (x_i, x_i)."""
-    own = pairs.diagonal_of_rows()
-    first = input_gradient(leaf.attr.body, own, row_adjoint, reference.contract)
-    second = input_gradient(_exchanged(leaf.attr.body), own, row_adjoint, reference.contract)
-    return first + second
-
-
 def _exchanged(root: Expr) -> Expr:
     """The expression with the roles of the two sides exchanged."""
     sides = {X: Z, Z: X, DIFFERENCE: DIFFERENCE * -1.0}
@@ -259,5 +268,4 @@ def _exchanged(root: Expr) -> Expr:
 def _to_data(slot: Slot, part: Array, pairs: Pairs) -> Array:
     """From a gradient in the scaled columns of a slot to one in the columns of the data."""
     scale = pairs.scale(slot, part.shape[1])
-    back: Array = pairs.rows.pull_back(slot.view, part if scale is None else part * scale)
-    return back
+    return np.asarray(pairs.rows.pull_back(slot.view, part if scale is None else part * scale))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -74,28 +74,6 @@ def reach_limit(slot: Slot) -> float:
     return 2.0**12 if slot.scale is None else 2.0**6
 
 
-class Source(Protocol):
-    """A collection of points that can be seen through views and subset by rows."""
-
-    ids: Array
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, rows: Any) -> Source: ...
-
-    def matrix(self, view: Hashable) -> Any:
-        """The numeric columns of a view: an array or a CSR array."""
-
-    def matrix_like(self, view: Hashable, reference: Any) -> Any:
-        """The numeric columns of a view, matched to those of another collection."""
-
-    def centre(self, view: Hashable) -> Array:
-        """A middle value of each column of a view."""
-
-    def data_of(self, view: Hashable) -> Any:
-        """What a Python function that asked for this view is given."""
-
-
 @dataclass(slots=True, eq=False)
 class Pairs:
     """All pairs (row, column) of two collections, or with ``aligned`` the pairs (i, i).
@@ -114,18 +92,10 @@ class Pairs:
         """Number of rows and of columns."""
         return len(self.rows), len(self.cols)
 
-    def diagonal_of_rows(self) -> Pairs:
-        """The pairs of each row with itself."""
-        return Pairs(self.rows, self.rows, self.values, same=True, aligned=True)
-
-    def diagonal_of_columns(self) -> Pairs:
-        """The pairs of each column's point with itself."""
-        return Pairs(self.cols, self.cols, self.values, same=True, aligned=True)
-
     def diagonal(self) -> Pairs:
         """The pairs (i, i) of the i-th row with the i-th column."""
         if self.rows is self.cols and self.same:
-            return self.diagonal_of_rows()
+            return Pairs(self.rows, self.rows, self.values, same=True, aligned=True)
         first = slice(0, min(self.shape))
         rows, cols = self.rows[first], self.cols[first]
         return Pairs(rows, cols, self.values, self.same, aligned=True)

@@ -59,7 +59,7 @@ def _value(node: Expr, known: dict[Expr, Any], pairs: Pairs, seed: Any) -> Any:
     if node.args:
         return TABLE[node.op].value(*(known[a] for a in node.args))
     if node.op == "seed":
-        return seed
+        return seed if node.attr is None else seed[node.attr]
     return _LEAVES[node.op](node, pairs)
 
 

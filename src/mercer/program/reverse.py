@@ -33,29 +33,33 @@ class Adjoint:
     leaves: dict[Expr, Expr]
 
 
-def reverse(root: Expr) -> Adjoint:
-    """Return the adjoints of the scalars and leaves of an expression over pairs."""
-    if not root.is_pair:
-        return Adjoint({root: SEED}, {})
-    adjoints: dict[Expr, Expr] = {root: SEED}
-    scalars: dict[Expr, Expr] = {}
-    leaves: dict[Expr, Expr] = {}
-    for node in reversed([n for n in walk((root,)) if n.is_pair]):
-        adjoint = adjoints.get(node)
-        if adjoint is None:
-            continue
-        if not node.args:
-            leaves[node] = adjoint
+def reverse(*roots: Expr) -> Adjoint:
+    """Return the adjoints of the scalars and leaves of expressions over pairs.
+
+    The adjoint of one root is `SEED`; those of several roots are seeds with the numbers 0, 1, ...
+    """
+    seeds = [SEED] if len(roots) == 1 else [Expr("seed", (), i) for i in range(len(roots))]
+    adjoints = propagated(dict(zip(roots, seeds, strict=True)))
+    return Adjoint(
+        {node: adjoint for node, adjoint in adjoints.items() if not node.is_pair},
+        {node: adjoint for node, adjoint in adjoints.items() if node.is_pair and not node.args},
+    )
+
+
+def propagated(adjoints: dict[Expr, Expr]) -> dict[Expr, Expr]:
+    """The adjoints of expressions, and those of all that they are made of.
+
+    Scalars inside expressions over pairs are not taken apart.
+    """
+    over_pairs = any(root.is_pair for root in adjoints)
+    for node in reversed(walk(tuple(adjoints))):
+        if node not in adjoints or node.is_pair != over_pairs:
             continue
         for position, argument in enumerate(node.args):
-            if argument.op == "const":
-                continue
-            part = differentiate(node, position, adjoint)
-            if part is None:
-                continue
-            target = adjoints if argument.is_pair else scalars
-            target[argument] = target[argument] + part if argument in target else part
-    return Adjoint(scalars, leaves)
+            part = differentiate(node, position, adjoints[node]) if argument.op != "const" else None
+            if part is not None:
+                adjoints[argument] = adjoints[argument] + part if argument in adjoints else part
+    return adjoints
 
 
 @dataclass(frozen=True, eq=False)
