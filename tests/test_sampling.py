@@ -10,11 +10,30 @@ import pytest
 
 import mercer as mc
 from mercer.exceptions import ParameterError
-from mercer.sampling import Draw, random_numbers, seed_from, uniform_rows
+from mercer.sampling import Draw, blocks, random_numbers, seed_from, uniform_rows
 
 SOURCES = [lambda: 3, lambda: np.random.RandomState(3), lambda: np.random.default_rng(3)]
 
 W = np.array([1.0, 0.0, 2.0, 3.0, 0.5, 4.0, 1.5])
+
+
+@pytest.mark.parametrize(
+    ("options", "step"),
+    [
+        ({"step": 7}, 7),
+        ({"width": 10}, 1000),  # all rows: 80 bytes each are few
+        ({"width": 2.0, "n_bytes": 16 * 300}, 300),
+        ({"width": 10**9}, 256),
+        ({"width": 10**9, "least": 0}, 1),
+        ({"width": 0, "n_bytes": 8 * 400}, 400),
+    ],
+)
+@pytest.mark.parametrize("n", [0, 1, 1000])
+def test_blocks_hold_all_rows_in_order(options: dict[str, Any], step: int, n: int) -> None:
+    parts = [np.arange(n)[rows] for rows in blocks(n, **options)]
+    assert np.concatenate([np.arange(0), *parts]).tolist() == list(range(n))
+    assert all(len(part) == step for part in parts[:-1])
+    assert all(0 < len(part) <= step for part in parts)
 
 
 @pytest.mark.parametrize("cuts", [[3], [1, 2, 5], [0, 7], [4, 4]])

@@ -29,9 +29,20 @@ _BLOCK_BYTES = 2**24
 _FEWEST_ROWS = 256
 
 
-def blocks(n: int, width: int, n_bytes: int = _BLOCK_BYTES) -> Iterator[slice]:
-    """Slices of n rows for which `width` float64 values per row take at most `n_bytes`."""
-    step = max(_FEWEST_ROWS, n_bytes // (8 * max(1, width)))
+def blocks(
+    n: int,
+    width: float = 1,
+    n_bytes: int = _BLOCK_BYTES,
+    *,
+    least: int = _FEWEST_ROWS,
+    step: int | None = None,
+) -> Iterator[slice]:
+    """Slices of n rows, `step` rows each.
+
+    By default `width` float64 values per row take at most `n_bytes`, unless `least` rows take more.
+    """
+    if step is None:
+        step = max(1, least, int(n_bytes // (8 * max(1, width))))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 

@@ -24,11 +24,10 @@ from mercer.exceptions import ParameterError
 from mercer.linalg.cholesky import factorise
 from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Indices, generator_of
 from mercer.parallel import single_blas
+from mercer.sampling import blocks
 
 # Smallest number of rows of the first level.
 _FEW = 128
-# Number of kernel values per block of rows (8 MB).
-_PANEL = 2**20
 # Probability that an estimate is outside its bounds.
 _FAILURE = 0.01
 
@@ -131,10 +130,9 @@ def _estimates(
     factor = factorise(square, alpha)
     ridge = alpha + factor.jitter
     scores = np.empty(len(rows))
-    step = max(1, _PANEL // max(1, len(sample)))
-    for start in range(0, len(rows), step):
-        part = rows[start : start + step]
+    for block in blocks(len(rows), len(sample)):
+        part = rows[block]
         cross = np.array(get(part, sample), dtype=np.float64) * root
         explained = np.square(factor.half_solve(cross.T)).sum(axis=0)
-        scores[start : start + step] = (diagonal[part] - explained) / ridge
+        scores[block] = (diagonal[part] - explained) / ridge
     return np.clip(scores, 0.0, 1.0)

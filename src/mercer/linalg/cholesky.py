@@ -18,6 +18,7 @@ from scipy.linalg import get_blas_funcs, get_lapack_funcs
 from mercer.exceptions import ValidityError
 from mercer.linalg import blocked
 from mercer.linalg.symmetric import asymmetry, mirror
+from mercer.sampling import blocks
 
 Array = NDArray[np.floating[Any]]
 Result = TypeVar("Result")
@@ -211,8 +212,7 @@ def _cause(gram: Array, advice: Advice) -> tuple[str, str]:
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = 1 / np.sqrt(gram.diagonal())
     total, equal, above = 0.0, 0, False
-    for start in range(0, n, _BLOCK):
-        rows = slice(start, start + _BLOCK)
+    for rows in blocks(n, step=_BLOCK):
         block = np.nan_to_num(np.abs(gram[rows] * scale[rows, None] * scale), posinf=0.0)
         total += float(block.sum())
         equal += int(np.count_nonzero(block >= 1 - slack))

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.sampling import blocks
+
 Array = np.ndarray[Any, Any]
 
 # Number of rows per block of a comparison or a copy.
@@ -27,11 +29,9 @@ class LowerTriangle:
 
 def mirror(a: Array) -> None:
     """Copy the strict upper triangle of a square matrix to the lower one, in place."""
-    n = len(a)
-    for start in range(0, n, _BLOCK):
-        stop = min(start + _BLOCK, n)
-        a[stop:, start:stop] = a[start:stop, stop:].T
-        corner = a[start:stop, start:stop]
+    for rows in blocks(len(a), step=_BLOCK):
+        a[rows.stop :, rows] = a[rows, rows.stop :].T
+        corner = a[rows, rows]
         above = np.triu(corner, 1)
         corner[:] = above + above.T + np.diag(corner.diagonal())
 
@@ -47,10 +47,9 @@ class Asymmetry(NamedTuple):
 def asymmetry(matrix: Array) -> Asymmetry:
     """Compare a square matrix with its transpose, block by block to save memory."""
     largest = Asymmetry(0.0, 0, 0)
-    for start in range(0, len(matrix), _BLOCK):
-        rows = slice(start, start + _BLOCK)
+    for rows in blocks(len(matrix), step=_BLOCK):
         gap = np.abs(matrix[rows] - matrix[:, rows].T)
         i, j = np.unravel_index(np.argmax(gap), gap.shape)
         if gap[i, j] > largest.size:
-            largest = Asymmetry(float(gap[i, j]), start + int(i), int(j))
+            largest = Asymmetry(float(gap[i, j]), rows.start + int(i), int(j))
     return largest

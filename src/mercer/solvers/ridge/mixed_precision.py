@@ -26,8 +26,6 @@ __all__ = ["FeatureSolution", "feature_ridge"]
 
 Array = NDArray[np.floating[Any]]
 
-# Size of a block of float64 features, in bytes; in float32 it fits in a shared cache.
-_BLOCK_BYTES = 2**24
 # Relative error of the function at which to stop.
 _TOL = 1e-12
 # Largest relative error of the function that is accepted as rounding error.
@@ -70,7 +68,7 @@ class _Equations:
         """
         n, m = self.features.shape
         total = np.zeros((m, m))
-        for rows in blocks(n, m, _BLOCK_BYTES):
+        for rows in blocks(n, m):
             block = (self.features[rows] - self.mean).astype(dtype, copy=False)
             total += block.T @ block
         total.flat[:: m + 1] += self.alpha

@@ -27,11 +27,10 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import ValidityError
 from mercer.linalg.centring import lifted, reflected, reflector_of, weigh
+from mercer.sampling import blocks
 
 Array = NDArray[np.floating[Any]]
 
-# Number of rows of eigenvectors that are squared per block.
-_BLOCK = 1024
 # Largest shift of eigenvalues by centring, in rounding units of the removed part of the matrix.
 _ROUNDING = 4
 
@@ -301,8 +300,7 @@ class EigenRidge:
     def _diagonals(self, filters: Array) -> Array:
         """P_ii for every row and filter, by products with the squared eigenvectors, in blocks."""
         diagonals = np.empty((len(self.root), filters.shape[1]), filters.dtype)
-        for start in range(0, len(self.root), _BLOCK):
-            rows = slice(start, start + _BLOCK)
+        for rows in blocks(len(self.root), len(self.root)):
             diagonals[rows] = self.vectors[rows] ** 2 @ filters
         return diagonals
 
