@@ -25,7 +25,7 @@ from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import WeightedDraw
 from mercer.sampling import random_numbers, seed_from, uniform_rows
 from mercer.streams.targets import NoTargets
-from mercer.validity.required import require_positive
+from mercer.validity.required import require_finite_values, require_positive
 
 Array = NDArray[np.floating[Any]]
 
@@ -185,11 +185,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         """Set the triangle `factor_`; return the landmarks that it is computed from."""
         # Pass two arguments, because rows of a precomputed matrix are not a square matrix.
         square = self.kernel_(landmarks, landmarks)
-        if not np.isfinite(square).all():
-            raise DataError(
-                f"{type(self).__name__}: {self.kernel_!r} gives NaN or infinity; scale the data, "
-                "or use a kernel that grows less fast."
-            )
+        require_finite_values(square, self.kernel_, f"{type(self).__name__}: ")
         require_positive(self, self.kernel_, square, _ADVICE)
         with single_blas():
             whitening = whiten(square)

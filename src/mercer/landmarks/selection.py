@@ -29,6 +29,7 @@ from mercer.linalg.pivoted_cholesky import pivoted_cholesky
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import WeightedDraw
 from mercer.sampling import random_numbers, seed_from, uniform_rows
+from mercer.validity.required import require_finite_values
 
 __all__ = [
     "KernelColumns",
@@ -303,12 +304,7 @@ class KernelColumns:
     @property
     def diagonal(self) -> Array:
         """The diagonal."""
-        diagonal = self.kernel.diag(self.points)
-        if not np.isfinite(diagonal).all():
-            raise DataError(
-                f"{self.kernel!r} gives NaN or infinity; scale the data, or use a kernel that "
-                "grows less fast."
-            )
+        diagonal = require_finite_values(self.kernel.diag(self.points), self.kernel)
         return diagonal if self.root is None else diagonal * self.root**2
 
     def columns(self, cols: Any) -> Array:

@@ -6,7 +6,7 @@ the matrix, which is restored from it after a failed attempt.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -23,8 +23,8 @@ from mercer.sampling import blocks
 Array = NDArray[np.floating[Any]]
 Result = TypeVar("Result")
 
+#: Jitter of a Gram matrix to try in turn, as a fraction of its mean diagonal.
 LADDER = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
-"""Jitter to try in turn, as a fraction of the mean diagonal, if the plain factor fails."""
 
 # Number of rows per block of correlations.
 _BLOCK = 256
@@ -131,22 +131,43 @@ class Jitter(NamedTuple):
     remedy: str = ""
 
 
+def climb(
+    attempt: Callable[[float], Result | None], shifts: Iterable[float]
+) -> tuple[Result, float] | None:
+    """The first result of a function of a shift of a diagonal, and the shift; None if all fail."""
+    for shift in shifts:
+        result = attempt(shift)
+        if result is not None:
+            return result, shift
+    return None
+
+
+def rungs(first: float, most: float, factor: float = 10.0) -> Iterator[float]:
+    """Shifts that grow by a factor, from the first to at most the last."""
+    while first <= most:
+        yield first
+        first *= factor
+
+
 def with_jitter(
     attempt: Callable[[Array], Result | None], gram: Array, ridge: float | Array, advice: Advice
 ) -> tuple[Result, Jitter]:
     """Call a function of ``gram + diag(ridge)`` with the smallest jitter at which it succeeds."""
     diagonal = gram.diagonal().copy()
-    added = np.asarray(ridge, dtype=gram.dtype)
-    result = attempt(diagonal + added)
+    added, mean = np.asarray(ridge, dtype=gram.dtype), float(diagonal.mean())
+
+    def shifted(fraction: float) -> Result | None:
+        return attempt(diagonal + (added + gram.dtype.type(fraction * mean)))
+
+    result = shifted(0.0)
     if result is not None:
         return result, Jitter()
     cause, remedy = _cause(gram, advice)
-    mean = float(diagonal.mean())
-    for fraction in _rungs(gram.dtype) if mean > 0 else ():
-        jitter = fraction * mean
-        result = attempt(diagonal + (added + gram.dtype.type(jitter)))
-        if result is not None:
-            return result, Jitter(jitter, fraction, cause, remedy)
+    above = [fraction for fraction in LADDER if fraction > np.finfo(gram.dtype).eps]
+    climbed = climb(shifted, above if mean > 0 else ())
+    if climbed is not None:
+        result, fraction = climbed
+        return result, Jitter(fraction * mean, fraction, cause, remedy)
     least = f"{float(np.min(ridge)):g}"
     raise ValidityError(
         f"the Gram matrix is not positive semi-definite: even with {advice.ridge} = {least} and a "
@@ -155,19 +176,18 @@ def with_jitter(
     )
 
 
-def shifted_cholesky(
-    matrix: Array, shift: float, most: float, factor: float = 10.0
-) -> tuple[Array, float] | None:
+def shifted_cholesky(matrix: Array, shift: float, most: float) -> tuple[Array, float] | None:
     """The upper Cholesky factor of ``matrix + shift * I`` in Fortran order, and the shift.
 
-    The shift grows by `factor` until the factor exists; None if it would exceed `most`.
+    The shift grows tenfold until the factor exists; None if it would exceed `most`.
     """
-    while shift <= most:
+
+    def attempt(shift: float) -> Array | None:
         trial = np.array(matrix, order="F")
-        if _factorise(trial, trial.diagonal() + shift):
-            return np.tril(trial.T).T, shift  # in Fortran order
-        shift *= factor
-    return None
+        exists = _factorise(trial, trial.diagonal() + shift)
+        return np.tril(trial.T).T if exists else None  # in Fortran order
+
+    return climb(attempt, rungs(shift, most))
 
 
 def is_positive_definite(gram: Array, shift: float) -> bool:
@@ -186,11 +206,6 @@ def in_fortran_order(gram: Array) -> Array:
     if gram.flags.f_contiguous:
         return gram
     return gram.T if gram.flags.c_contiguous else np.asfortranarray(gram)
-
-
-def _rungs(dtype: np.dtype[Any]) -> list[float]:
-    """The jitter fractions to try, those above the rounding unit of the matrix."""
-    return [fraction for fraction in LADDER if fraction > np.finfo(dtype).eps]
 
 
 def _factorise(a: Array, diagonal: Array) -> bool:

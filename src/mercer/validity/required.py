@@ -43,15 +43,19 @@ def gram_matrix(
     if size > memory.SMALL:
         remedy = "fit on fewer rows" + (f", or {remedy}" if remedy else "")
         memory.require(size, f"{name} on {n} rows", remedy)
-    gram = engine.gram(kernel.expression, pairs)
+    return require_finite_values(engine.gram(kernel.expression, pairs), kernel, f"{name}: ")
+
+
+def require_finite_values(values: Array, kernel: Kernel, owner: str = "") -> Array:
+    """The values of a kernel; NaN and infinity are refused."""
     with np.errstate(over="ignore", invalid="ignore"):  # of infinities
-        is_finite = np.isfinite(gram.sum())
+        is_finite = np.isfinite(values.sum())
     if not is_finite:
         raise DataError(
-            f"{name}: {kernel!r} gives a Gram matrix with NaN or infinity; "
-            "scale the data, or use a kernel that grows less fast."
+            f"{owner}{kernel!r} gives NaN or infinity; scale the data, or use a kernel that grows "
+            "less fast."
         )
-    return gram
+    return values
 
 
 def _bytes_per_entry(kernel: Kernel, matrices: float, itemsize: int, psd: str) -> float:

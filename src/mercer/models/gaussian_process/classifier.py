@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import memory
 from mercer.estimator.labels import checked_labels, require_two_classes
-from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks.features import LandmarkFeatures
@@ -26,7 +25,7 @@ from mercer.solvers.likelihood import class_probabilities
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.laplace import Posterior
 from mercer.solvers.protocol import no_landmarks
-from mercer.validity.required import require_positive
+from mercer.validity.required import require_finite_values, require_positive
 
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[Any]
@@ -407,11 +406,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     def _check_gram(self, objective: LaplaceObjective) -> None:
         """Refuse a Gram matrix that is not finite or not positive semi-definite."""
         gram = objective.gram(objective.kernel)
-        if not np.isfinite(gram).all():
-            raise DataError(
-                f"{type(self).__name__}: {objective.kernel!r} gives a Gram matrix with NaN or "
-                "infinity; scale the data, or use a kernel that grows less fast."
-            )
+        require_finite_values(gram, objective.kernel, f"{type(self).__name__}: ")
         require_positive(self, objective.kernel, gram, NOISE)
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from mercer import memory
-from mercer.exceptions import DataError, ValidityError
+from mercer.exceptions import ValidityError
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -33,6 +33,7 @@ from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.parallel import cached_property
 from mercer.solvers.likelihood.gaussian import NOISE, Gaussian, Precision
 from mercer.solvers.likelihood.maximise import Objective, SubsampledObjective
+from mercer.validity.required import require_finite_values
 
 Array = NDArray[np.floating[Any]]
 
@@ -374,15 +375,8 @@ class ExactPosterior:
 
 def _finite(gram: Gram) -> Array:
     """The values of a Gram matrix, if all are finite."""
-    matrix: Array = gram.toarray().astype(np.float64, copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):  # of infinities
-        is_finite = np.isfinite(matrix.sum())
-    if not is_finite:
-        raise DataError(
-            f"{gram.kernel!r} gives a Gram matrix with NaN or infinity; scale the data, or use a "
-            "kernel that grows less fast."
-        )
-    return matrix
+    matrix = gram.toarray().astype(np.float64, copy=False)
+    return require_finite_values(matrix, gram.kernel)
 
 
 def neighbourhoods(kernel: Kernel, points: Points, most: int) -> list[NDArray[np.intp]]:

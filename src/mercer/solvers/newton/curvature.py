@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.linalg import cho_solve, lapack
 
 from mercer.exceptions import ValidityError
 from mercer.linalg import blocked
-from mercer.linalg.cholesky import in_fortran_order
+from mercer.linalg.cholesky import climb, in_fortran_order, rungs
 
 Array = NDArray[np.floating[Any]]
 Operator = Callable[[Array], Array]
@@ -200,12 +201,13 @@ def _with_jitter(gram: Array, scales: Array, shift: float) -> Any:
     """The upper Cholesky factor of S K S + shift I, with a small multiple of I if necessary."""
     mean = shift + float(np.mean(gram.diagonal() * scales**2)) if gram.size else 0.0
     upper = np.zeros(gram.shape, order="F")
-    jitter = 0.0
-    while jitter <= _MOST_JITTER:
+
+    def attempt(jitter: float) -> Array | None:
         blocked.scaled_triangle(gram, scales, shift + jitter * mean, upper)
-        if blocked.factorise(upper):
-            return upper, False
-        jitter = max(100 * jitter, len(gram) * _EPS)
+        return upper if blocked.factorise(upper) else None
+
+    if climb(attempt, chain([0.0], rungs(len(gram) * _EPS, _MOST_JITTER, 100))) is not None:
+        return upper, False
     raise ValidityError(
         "the Gram matrix is not positive semi-definite: no small multiple of the identity makes it "
         "so; raise alpha, or use a kernel whose is_psd is True."

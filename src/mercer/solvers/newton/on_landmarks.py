@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import DataError
 from mercer.kernels.points import Points
 from mercer.landmarks import selection
 from mercer.linalg.whitening import whiten
@@ -24,6 +23,7 @@ from mercer.solvers.newton.method import State
 from mercer.solvers.newton.span import NewtonDirection
 from mercer.solvers.newton.span_sums import ExplainedTrace, WeightSums
 from mercer.solvers.newton.spans import LandmarkSpan, StoredLandmarkSpan
+from mercer.validity.required import require_finite_values
 
 Array = NDArray[np.floating[Any]]
 
@@ -51,11 +51,7 @@ class LandmarkMachine(SpanMachine):
         remedy = "take fewer landmarks" + (by_iterations if several else "")
         task.require_memory(len(points), f"{len(points)} landmarks", direction, remedy)
         square = among(task.kernel, points)
-        if not np.isfinite(square).all():
-            raise DataError(
-                f"{task.owner}: {task.kernel!r} gives NaN or infinity between landmarks; scale the "
-                "data, or use a kernel that grows less fast."
-            )
+        require_finite_values(square, task.kernel, f"{task.owner}: ")
         rounding = len(points) * float(np.finfo(np.float64).eps)
         rounding = max(rounding, float(np.finfo(task.kernel.gram(points, points).dtype).eps))
         whitening = whiten(square, tol=rounding)
