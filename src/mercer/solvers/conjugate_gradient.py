@@ -234,24 +234,7 @@ class ConjugateGradient(Solver):
         return Stopped(settings, seed_from(random_numbers(self.random_state, task.owner)))
 
     def matrix(self, owner: str, kernel: Kernel, points: Points, *, centred: bool) -> Products:
-        """The matrix of all rows, for the Newton steps of a machine.
-
-        Parameters
-        ----------
-        owner : str
-            The name of the model, for messages.
-        kernel : Kernel
-            The kernel, resolved.
-        points : Points
-            The rows.
-        centred : bool
-            Whether rows and columns are centred.
-
-        Returns
-        -------
-        Products
-            The matrix, with the factor of its preconditioner.
-        """
+        """Products with the matrix of all rows, for the Newton steps of a machine."""
         n, rank, gram = len(points), self.rank_for(len(points)), kernel.gram(points)
         memory.require(
             int(factor_size(n, rank, gram.dtype)),
@@ -277,18 +260,7 @@ class ConjugateGradient(Solver):
         return replace(matrix, factor=factor, residual_trace=low_rank.trace_error)
 
     def rank_for(self, n: int) -> int:
-        """The rank of the preconditioner for n rows.
-
-        Parameters
-        ----------
-        n : int
-            The number of rows.
-
-        Returns
-        -------
-        int
-            The parameter `rank`, or 10 sqrt(n), for "nystrom" 2 sqrt(n); at most n.
-        """
+        """The rank of the preconditioner for n rows."""
         if self.preconditioner is None:
             return 0
         by_itself = np.ceil(2 * np.sqrt(n)) if self.preconditioner == "nystrom" else 10 * np.sqrt(n)

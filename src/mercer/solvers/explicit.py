@@ -118,18 +118,7 @@ class Primal(FeatureSolver):
         return _path(task, self.features(task))
 
     def features(self, task: FeatureTask) -> KernelFeatures:
-        """The features for a task.
-
-        Parameters
-        ----------
-        task : FeatureTask
-            The kernel and the rows.
-
-        Returns
-        -------
-        KernelFeatures
-            The kernel's own features.
-        """
+        """The kernel's own features."""
         return kernel_features.of_kernel(task)
 
 
@@ -187,18 +176,7 @@ class RandomFeatures(FeatureSolver):
         return problem.restriction or no_frequencies(problem.kernel, self.map)
 
     def features(self, task: FeatureTask) -> KernelFeatures:
-        """The features for a task.
-
-        Parameters
-        ----------
-        task : FeatureTask
-            The kernel and the rows.
-
-        Returns
-        -------
-        KernelFeatures
-            The features of the map, fitted to the rows.
-        """
+        """The features of the map, fitted to the rows."""
         return kernel_features.of_map(self._map(), task)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
@@ -216,18 +194,7 @@ class RandomFeatures(FeatureSolver):
         return _path(task, self.features(task))
 
     def for_other_kernels(self, task: FeatureTask) -> RandomFeatures:
-        """The solver with a map without kernel and with a fixed seed, for a search over kernels.
-
-        Parameters
-        ----------
-        task : FeatureTask
-            The rows, and the kernel of the map if it has one.
-
-        Returns
-        -------
-        RandomFeatures
-            The solver; a map of another library keeps its kernel.
-        """
+        """The solver with a map without kernel and with a fixed seed, for a search over kernels."""
         return replace(self, map=kernel_features.unbound_map(self._map(), task))
 
     def _map(self) -> Any:

@@ -530,46 +530,16 @@ class Solver(ABC):
     is_iterative: ClassVar[bool] = False
 
     def check(self, owner: str, also: tuple[str, ...] = ()) -> None:  # noqa: B027 (nothing to check)
-        """Refuse parameters that are wrong whatever the data are.
-
-        Parameters
-        ----------
-        owner : str
-            The name of the model, for messages.
-        also : tuple of str
-            What else its landmarks may be, beside what every model takes.
-        """
+        """Refuse parameters that are wrong for all data; `also` are further names of landmarks."""
 
     # Cost
 
     @abstractmethod
     def cost(self, problem: FitProblem) -> Cost:
-        """The memory and the operations of a fit.
-
-        Parameters
-        ----------
-        problem : FitProblem
-            The fit.
-
-        Returns
-        -------
-        Cost
-            The amounts, without obstacles.
-        """
+        """The memory and the operations of a fit, without obstacles."""
 
     def obstacle(self, problem: FitProblem) -> str:
-        """Why this solver is impossible for a fit, or not what "auto" takes.
-
-        Parameters
-        ----------
-        problem : FitProblem
-            The fit.
-
-        Returns
-        -------
-        str
-            A clause; empty if there is no obstacle.
-        """
+        """Why this solver is impossible for a fit, or not what "auto" takes; empty if neither."""
         if self.needs_all_rows and not problem.in_memory:
             return IN_BLOCKS
         kernel = not_positive(problem.kernel)
@@ -597,18 +567,7 @@ class Solver(ABC):
     # Ridge regression
 
     def ridge(self, task: RidgeTask) -> RidgeAnswer:
-        """Solve a ridge task.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        RidgeAnswer
-            Coefficients over rows or landmarks, those of features too if there are some.
-        """
+        """Solve a ridge task."""
         self.check(task.owner)
         try:
             return self._ridge(task.on_grid())
@@ -616,18 +575,7 @@ class Solver(ABC):
             raise DataError(f"{task.owner}: {error}.") from None
 
     def path(self, task: RidgeTask) -> PathAnswer:
-        """Solve a ridge task at each of its alphas.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        PathAnswer
-            Coefficients at each alpha.
-        """
+        """Solve a ridge task at each of its alphas."""
         self.check(task.owner)
         try:
             return self._path(task)
@@ -635,18 +583,7 @@ class Solver(ABC):
             raise DataError(f"{task.owner}: {error}.") from None
 
     def search(self, tasks: Sequence[RidgeTask]) -> SearchAnswer:
-        """Solve the best of ridge tasks that differ in the kernel, at its best alpha.
-
-        Parameters
-        ----------
-        tasks : sequence of RidgeTask
-            The problems.
-
-        Returns
-        -------
-        SearchAnswer
-            The answer of the best, and the criterion of all.
-        """
+        """Solve the best of ridge tasks that differ in the kernel, at its best alpha."""
         alphas = tasks[0].on_grid().alphas
         answers = [self.ridge(replace(task, alphas=alphas)) for task in tasks]
         errors: Array = np.array([answer.errors for answer in answers])
@@ -664,58 +601,17 @@ class Solver(ABC):
     # Machines of other losses
 
     def matrix(self, owner: str, kernel: Kernel, points: Points, *, centred: bool) -> Any:
-        """The matrix of all pairs of rows, as a machine takes it.
-
-        Parameters
-        ----------
-        owner : str
-            The name of the model, for messages.
-        kernel : Kernel
-            The kernel, resolved.
-        points : Points
-            The rows.
-        centred : bool
-            Whether the means of rows and columns are taken off.
-
-        Returns
-        -------
-        Products or None
-            Products with a matrix that is not stored; None if the model is to store it.
-        """
+        """Products with the matrix of all pairs of rows; None if a machine is to store it."""
         return None
 
     def machine(self, task: Any, candidates: RowSource) -> Any:
-        """The problem of a machine over landmarks or features.
-
-        Parameters
-        ----------
-        task : MachineTask
-            Losses, rows and kernel.
-        candidates : RowSource
-            The rows that may be landmarks.
-
-        Returns
-        -------
-        SpanMachine
-            What is minimised, in coordinates of the span.
-        """
+        """The problem of a machine over landmarks, chosen among candidates, or features."""
         raise NotImplementedError(f"{type(self).__name__} works with all pairs of rows")
 
     # Parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters, and those of a transformer among them.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to include the parameters of transformers, such as ``map__n_components``.
-
-        Returns
-        -------
-        dict
-            Values by name.
-        """
+        """The parameters by name, with those of a transformer, such as ``map__n_components``."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         inner = [(name, value) for name, value in own.items() if _has_parameters(value)]
         for name, value in inner if deep else []:
@@ -723,18 +619,7 @@ class Solver(ABC):
         return own
 
     def replace(self, **params: Any) -> Self:
-        """A copy with other values of some parameters.
-
-        Parameters
-        ----------
-        **params
-            Values by name.
-
-        Returns
-        -------
-        Self
-            The copy; this solver is left as it is.
-        """
+        """A copy with other values of some parameters, given by name."""
         known = self.get_params()
         for name in params:
             outer = name.partition("__")[0]
@@ -765,13 +650,7 @@ class Solver(ABC):
             )
 
     def set_params(self, **params: Any) -> NoReturn:
-        """Refuse: the object is immutable. Use `replace`, which returns a new one.
-
-        Parameters
-        ----------
-        **params
-            Values by name.
-        """
+        """Refuse: the object is immutable. Use `replace`, which returns a new one."""
         raise AttributeError(
             f"{type(self).__name__} is immutable, so set_params({', '.join(params)}) is not "
             "possible; use replace(...), which returns a new object."

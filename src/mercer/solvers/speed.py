@@ -29,11 +29,6 @@ _REPEATS = 3
 def operations_per_second() -> float:
     """Operations of a matrix product per second, on one thread, measured once.
 
-    Returns
-    -------
-    float
-        Multiplications and additions per second.
-
     Examples
     --------
     >>> from mercer.solvers.speed import operations_per_second
@@ -49,18 +44,6 @@ def seconds_per_pair(kernel: Kernel, points: Points) -> float:
     """Seconds for one kernel value and its share of a product, with all threads.
 
     One thread is timed: products take half the time on two threads.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, resolved.
-    points : Points
-        Some rows of the data.
-
-    Returns
-    -------
-    float
-        The time of a product with the Gram matrix of these rows, divided by its entries.
 
     Examples
     --------

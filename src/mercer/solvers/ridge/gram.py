@@ -41,18 +41,10 @@ _EIGEN_ROWS = 200
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """What leaving out each row in turn would show.
+    """What leaving out each row in turn would show."""
 
-    Attributes
-    ----------
-    residuals : ndarray of shape (n, n_targets)
-        y_i minus the prediction for row i of the model fitted without row i.
-    effective_dof : float
-        Trace of the matrix that maps targets to fitted values.
-    """
-
-    residuals: Array
-    effective_dof: float
+    residuals: Array  # (n, t): y_i minus the prediction for row i of the fit without row i
+    effective_dof: float  # the trace of the matrix that maps targets to fitted values
 
 
 class RidgeProblem:
@@ -123,18 +115,7 @@ class RidgeProblem:
 
     @single_blas()
     def solve(self, alpha: float) -> Solution:
-        """Coefficients at one positive alpha, by Cholesky.
-
-        Parameters
-        ----------
-        alpha : float
-            Positive weight of the squared norm.
-
-        Returns
-        -------
-        Solution
-            Coefficients of all rows, intercept and jitter.
-        """
+        """Coefficients at one positive alpha, by Cholesky."""
         system = _System(self._gram, alpha, self.weights)
         scaled, intercept, _ = system.solve(self.targets, self.fit_intercept)
         dual = system.root[:, None] * scaled
@@ -142,33 +123,16 @@ class RidgeProblem:
 
     @single_blas()
     def spectrum(self) -> EigenRidge:
-        """The eigendecomposition, for the rows with a positive weight.
-
-        Returns
-        -------
-        EigenRidge
-            What serves every alpha.
-        """
+        """The eigendecomposition, for the rows with a positive weight."""
         return EigenRidge.decompose(
             self._gram, weights=self.weights, fit_intercept=self.fit_intercept
         )
 
     @single_blas()
     def errors(self, alphas: Array, criterion: str) -> Array:
-        """What "loo" or "gcv" minimises, at each alpha.
+        """What "loo" or "gcv" minimises at each alpha: mean squared errors, averaged over targets.
 
-        Parameters
-        ----------
-        alphas : ndarray of shape (n_alphas,)
-            Weights of the squared norm, 0 or more.
-        criterion : {"loo", "gcv"}
-            Leave-one-out or generalised cross-validation.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas,)
-            Weighted mean squared errors, averaged over targets; infinite where undefined. Each
-            target counts in its own unit: by the inverse of its variance.
+        Each target counts in its own unit: by the inverse of its variance.
         """
         # Where rounding drowns alpha, eigenvalues are needed: small ones are known to be zero.
         largest = self.mean_diagonal * self.n_rows
@@ -187,18 +151,7 @@ class RidgeProblem:
         return self.averaged(measure(self.targets, alphas))
 
     def averaged(self, errors: Array) -> Array:
-        """The average over targets of mean squared errors at each alpha.
-
-        Parameters
-        ----------
-        errors : ndarray of shape (n_alphas, n_targets)
-            The errors of the rows, without copies.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas,)
-            The averages, with the scatter of copies; infinite where undefined.
-        """
+        """Averages over targets of errors (n_alphas, n_targets), with the scatter of copies."""
         shares: Array = np.ones(1)
         if errors.shape[1] > 1:
             mass = np.ones(self.n_rows) if self.weights is None else self.weights
@@ -211,13 +164,7 @@ class RidgeProblem:
 
     @single_blas()
     def eigenvalues(self) -> Array:
-        """The eigenvalues of the spectrum alone.
-
-        Returns
-        -------
-        ndarray
-            Non-negative and descending.
-        """
+        """The eigenvalues of the spectrum alone, descending."""
         return spectrum.eigenvalues(
             self._gram, weights=self.weights, fit_intercept=self.fit_intercept
         )
@@ -227,16 +174,6 @@ class RidgeProblem:
         """Residuals of all leave-one-out fits at one alpha.
 
         A row is left out together with its weight. The cost is that of the inverse, n^3.
-
-        Parameters
-        ----------
-        alpha : float
-            Weight of the squared norm, 0 or more.
-
-        Returns
-        -------
-        LeaveOneOut
-            Residuals of all rows, and the effective degrees of freedom.
         """
         if alpha == 0 or self._rows is not None or self.groups is not None:
             return self.leave_one_out_from(self.spectrum(), alpha)
@@ -250,20 +187,7 @@ class RidgeProblem:
         return LeaveOneOut(residuals, float(np.sum(1 - (alpha + system.factor.jitter) * diagonal)))
 
     def leave_one_out_from(self, spectrum: EigenRidge, alpha: float) -> LeaveOneOut:
-        """Leave-one-out residuals from a spectrum of this problem that was computed before.
-
-        Parameters
-        ----------
-        spectrum : EigenRidge
-            What `spectrum` returned.
-        alpha : float
-            Weight of the squared norm, 0 or more.
-
-        Returns
-        -------
-        LeaveOneOut
-            Residuals of all rows, and the effective degrees of freedom.
-        """
+        """Leave-one-out residuals from a spectrum of this problem that was computed before."""
         at = np.array([alpha])
         residuals = spectrum.loo_residuals(self.targets, at, self.groups)[0]
         dof = float(spectrum.effective_dof(at)[0])
@@ -283,18 +207,7 @@ class RidgeProblem:
         return self._other_targets - self._outside @ solution.dual - solution.intercept
 
     def expand(self, solution: Solution) -> Solution:
-        """Give rows of weight zero their coefficients, which are zero.
-
-        Parameters
-        ----------
-        solution : Solution
-            Coefficients of the rows with a positive weight.
-
-        Returns
-        -------
-        Solution
-            Coefficients of all rows.
-        """
+        """Give rows of weight zero their coefficients, which are zero."""
         if self._rows is None:
             return solution
         dual = self._scattered(solution.dual, np.zeros_like(solution.dual[:1]))
@@ -304,16 +217,6 @@ class RidgeProblem:
         """A warning if sums of coefficients times kernel values cancel.
 
         Such a sum is off by about the rounding unit times the largest value times |a|.
-
-        Parameters
-        ----------
-        dual : ndarray of shape (n, n_targets)
-            The coefficients a.
-
-        Returns
-        -------
-        str
-            A clause; empty if all is well.
         """
         targets, lengths = self.targets.astype(np.float64), dual.astype(np.float64)
         mass = np.full(self.n_rows, 1.0) if self.weights is None else self.weights

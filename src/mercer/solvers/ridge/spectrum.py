@@ -37,21 +37,11 @@ _ROUNDING = 4
 
 @dataclass(frozen=True)
 class Solution:
-    """Coefficients of a kernel ridge problem.
+    """Coefficients of a kernel ridge problem."""
 
-    Attributes
-    ----------
-    dual : ndarray of shape (n, n_targets)
-        The coefficients a.
-    intercept : ndarray of shape (n_targets,)
-        The intercept b, zero if there is none.
-    jitter : float
-        The jitter that was added to the diagonal beyond alpha, for a Cholesky factor to exist.
-    """
-
-    dual: Array
-    intercept: Array
-    jitter: float = 0.0
+    dual: Array  # (n, n_targets): the coefficients a
+    intercept: Array  # (n_targets,): the intercept b, zero if there is none
+    jitter: float = 0.0  # what was added to the diagonal beyond alpha, for a factor to exist
 
 
 @dataclass(frozen=True)
@@ -93,27 +83,7 @@ class EigenRidge:
     def decompose(
         cls, gram: Array, *, weights: Array | None = None, fit_intercept: bool = True
     ) -> EigenRidge:
-        """Decompose a Gram matrix, which is overwritten.
-
-        Parameters
-        ----------
-        gram : ndarray of shape (n, n)
-            Symmetric and positive semi-definite, float32 or float64.
-        weights : ndarray of shape (n,), optional
-            Positive weights of the rows.
-        fit_intercept : bool
-            Whether a constant is fitted that is not penalised.
-
-        Returns
-        -------
-        EigenRidge
-            The eigendecomposition.
-
-        Raises
-        ------
-        ValidityError
-            If an eigenvalue is negative by more than rounding, 10 n eps times the largest.
-        """
+        """Decompose a Gram matrix, which is overwritten; weights are positive."""
         root, border, centred = weigh(gram, weights), None, 0.0
         if fit_intercept:
             border = gram @ root / (root @ root)
@@ -132,20 +102,7 @@ class EigenRidge:
         return int(np.count_nonzero(self.eigenvalues))
 
     def solve(self, targets: Array, alpha: float) -> Solution:
-        """Coefficients and intercept; for alpha = 0 those of the interpolant of least norm.
-
-        Parameters
-        ----------
-        targets : ndarray of shape (n, n_targets)
-            The targets.
-        alpha : float
-            Weight of the squared norm, 0 or more.
-
-        Returns
-        -------
-        Solution
-            The coefficients and the intercept.
-        """
+        """Coefficients and intercept; for alpha = 0 those of the interpolant of least norm."""
         rotated, offset = self._rotated(targets)
         coef = self._coefficients(rotated, alpha)
         if self.border is not None:
@@ -154,57 +111,22 @@ class EigenRidge:
         return Solution(self.root[:, None] * coef, offset)
 
     def effective_dof(self, alphas: Array) -> Array:
-        """Effective degrees of freedom at each alpha.
-
-        Parameters
-        ----------
-        alphas : ndarray of shape (n_alphas,)
-            Weights of the squared norm.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas,)
-            The trace of the matrix that maps targets to fitted values.
-        """
+        """Effective degrees of freedom: the trace of the matrix from targets to fitted values."""
         return degrees_of_freedom(self.eigenvalues, alphas, self.border is not None)
 
     def loo_residuals(
         self, targets: Array, alphas: Array, groups: NDArray[np.intp] | None = None
     ) -> Array:
-        """Residuals of every leave-one-out fit, for every alpha.
+        """Residuals of every fit without a row, or without its group: (n_alphas, n, n_targets).
 
-        Parameters
-        ----------
-        targets : ndarray of shape (n, n_targets)
-            The targets.
-        alphas : ndarray of shape (n_alphas,)
-            Weights of the squared norm.
-        groups : ndarray of int of shape (n,), optional
-            Groups of rows that are left out together, numbered from 0.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas, n, n_targets)
-            y_i minus the prediction for row i of the fit without row i, or without its group. For
-            groups and alpha = 0 infinite if the matrix is singular.
+        For groups and alpha = 0 they are infinite if the matrix is singular.
         """
         return np.stack(list(self._each_loo(targets, alphas, groups)))
 
     def loo_errors(
         self, targets: Array, alphas: Array, groups: NDArray[np.intp] | None = None
     ) -> Array:
-        """Weighted mean squared leave-one-out error.
-
-        Parameters
-        ----------
-        targets, alphas, groups
-            As in `loo_residuals`.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas, n_targets)
-            One error for each alpha and target.
-        """
+        """Weighted mean squared leave-one-out errors, of shape (n_alphas, n_targets)."""
         weights = self.root**2
         total = weights.sum()
         if groups is not None or alphas.min() == 0:
@@ -222,18 +144,7 @@ class EigenRidge:
         return np.stack(errors, axis=1)
 
     def gcv_errors(self, targets: Array, alphas: Array) -> Array:
-        """Generalised cross-validation: the leave-one-out error with every leverage averaged.
-
-        Parameters
-        ----------
-        targets, alphas
-            As in `loo_residuals`.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas, n_targets)
-            Weighted mean square of r_i / (1 - df/n) at each alpha, r_i being the plain residuals.
-        """
+        """Generalised cross-validation: leave-one-out errors with every leverage averaged."""
         rotated, _ = self._rotated(targets)
         n, total = len(self.root), float(np.sum(self.root**2))
         errors = []

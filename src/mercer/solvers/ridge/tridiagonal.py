@@ -70,36 +70,12 @@ class Tridiagonal:
         self.rounding = float(len(gram) * np.finfo(gram.dtype).eps * norm)
 
     def loo_errors(self, targets: Array, alphas: Array) -> Array:
-        """Weighted mean squared leave-one-out error.
-
-        Parameters
-        ----------
-        targets : ndarray of shape (n, n_targets)
-            What to fit.
-        alphas : ndarray of shape (n_alphas,)
-            Weights of the squared norm, above `rounding`.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas, n_targets)
-            One error for each alpha and target.
-        """
+        """Weighted mean squared leave-one-out errors, of shape (n_alphas, n_targets)."""
         factors = [self._factor(alpha) for alpha in alphas]
         return self._errors(targets, factors, self._leverages(factors))
 
     def gcv_errors(self, targets: Array, alphas: Array) -> Array:
-        """Generalised cross-validation: leave-one-out errors with every leverage averaged.
-
-        Parameters
-        ----------
-        targets, alphas
-            As in `loo_errors`.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas, n_targets)
-            One error for each alpha and target.
-        """
+        """Generalised cross-validation: leave-one-out errors with every leverage averaged."""
         factors = [self._factor(alpha) for alpha in alphas]
         return self._errors(targets, factors, self._leverages(factors).mean(axis=1, keepdims=True))
 
