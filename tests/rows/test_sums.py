@@ -14,12 +14,11 @@ from mercer.rows.rows import RowBlock
 from mercer.rows.sums import (
     CentredProduct,
     Columns,
-    CountedDraw,
     CrossProducts,
     FeatureMoments,
     NormalProduct,
+    RowDraw,
     Trace,
-    WeightedDraw,
     among,
     blocks_of,
     gram_among,
@@ -80,9 +79,9 @@ def test_landmarks_of_single_precision_have_a_matrix_of_double() -> None:
     assert_allclose(among(mc.Precomputed(), rows), square[np.ix_([3, 8], [3, 8])])
 
 
-@pytest.mark.parametrize("kind", [WeightedDraw, CountedDraw])
-def test_draws_of_parts_are_those_of_the_whole(kind: Any) -> None:
-    draw = kind(10, seed=3)
+@pytest.mark.parametrize("equal", [False, True])
+def test_draws_of_parts_are_those_of_the_whole(equal: bool) -> None:
+    draw = RowDraw(10, seed=3, equal=equal)
     whole = draw(part(slice(0, 50), W))
     halves = draw(part(slice(0, 20), W)) + draw(part(slice(20, 50), W))
     assert_array_equal(halves.rows, whole.rows)

@@ -22,7 +22,7 @@ from mercer.linalg.cholesky import Advice
 from mercer.linalg.whitening import Whitening, whiten
 from mercer.parallel import single_blas
 from mercer.rows.rows import InMemory, RowBlock, RowSource
-from mercer.rows.sums import WeightedDraw
+from mercer.rows.sums import RowDraw
 from mercer.sampling import random_numbers, seed_from, uniform_rows
 from mercer.streams.targets import NoTargets
 from mercer.validity.required import require_finite_values, require_positive
@@ -201,7 +201,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
             return rows.apply_to(np.arange(len(rows)), self._unexplained)
         if not rows.statistics.weighted:
             return rows.apply_to(uniform_rows(len(rows), _SAMPLE, rng), self._unexplained)
-        drawn = rows.map_sum(WeightedDraw(_SAMPLE, seed_from(rng))).rows
+        drawn = rows.map_sum(RowDraw(_SAMPLE, seed_from(rng))).rows
         return rows.apply_to(drawn, self._unexplained_of_draw)
 
     def _unexplained_of_draw(self, part: RowBlock) -> float:

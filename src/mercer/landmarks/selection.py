@@ -27,7 +27,7 @@ from mercer.landmarks.kmeans_plus_plus import far_seeds
 from mercer.landmarks.leverage import leverage_scores
 from mercer.linalg.pivoted_cholesky import pivoted_cholesky
 from mercer.rows.rows import InMemory, RowBlock, RowSource
-from mercer.rows.sums import WeightedDraw
+from mercer.rows.sums import RowDraw
 from mercer.sampling import random_numbers, seed_from, uniform_rows
 from mercer.validity.required import require_finite_values
 
@@ -220,7 +220,7 @@ def _counted(rows: RowSource) -> RowNumbers:
     """All rows of positive weight."""
     if not rows.statistics.weighted:
         return np.arange(len(rows))
-    return np.sort(rows.map_sum(WeightedDraw(rows.statistics.rows, 0)).rows)
+    return np.sort(rows.map_sum(RowDraw(rows.statistics.rows, 0)).rows)
 
 
 def _candidates(rows: RowSource, size: int, rng: Any) -> RowNumbers:
@@ -337,7 +337,7 @@ class KernelColumns:
 def _uniform(rows: RowSource, size: int, rng: Any) -> RowNumbers:
     if rows.statistics.equal_weights:
         return uniform_rows(len(rows), size, rng)
-    return rows.map_sum(WeightedDraw(size, seed_from(rng))).rows
+    return rows.map_sum(RowDraw(size, seed_from(rng))).rows
 
 
 def _kmeans(

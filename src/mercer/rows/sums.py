@@ -140,25 +140,14 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class WeightedDraw:
-    """Rows drawn in proportion to their weights."""
+class RowDraw:
+    """Rows drawn in proportion to their weights, or equally among those of positive weight."""
 
     size: int  # number of rows
     seed: int
+    equal: bool = False
 
     def __call__(self, part: RowBlock) -> Draw:
         """The draw among the rows of a part."""
-        return Draw.of(part.mass, self.size, self.seed, part.start)
-
-
-@dataclass(frozen=True)
-class CountedDraw:
-    """Rows drawn with equal probability among those of positive weight."""
-
-    size: int  # number of rows
-    seed: int
-
-    def __call__(self, part: RowBlock) -> Draw:
-        """The draw among the rows of a part."""
-        counted = (part.mass > 0).astype(np.float64)
-        return Draw.of(counted, self.size, self.seed, part.start)
+        mass = (part.mass > 0).astype(np.float64) if self.equal else part.mass
+        return Draw.of(mass, self.size, self.seed, part.start)

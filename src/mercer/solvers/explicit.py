@@ -25,25 +25,21 @@ from mercer.features.fourier import RandomFourier
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import FeatureMoments
 from mercer.solvers import kernel_features
-from mercer.solvers.kernel_features import FeatureTask, KernelFeatures, no_frequencies
+from mercer.solvers.kernel_features import KernelFeatures, no_frequencies
 from mercer.solvers.newton.machine import MachineTask
 from mercer.solvers.newton.on_features import FeatureMachine
 from mercer.solvers.protocol import (
     Cost,
     FeatureFunction,
     FitProblem,
+    FitTask,
     PathAnswer,
     RidgeAnswer,
     RidgeTask,
     Solver,
 )
 from mercer.solvers.ridge import representers
-from mercer.solvers.ridge.features import (
-    FeatureEquations,
-    choose,
-    criteria,
-    feature_equations,
-)
+from mercer.solvers.ridge.features import FeatureEquations, choose, criteria, feature_equations
 from mercer.solvers.ridge.mixed_precision import feature_ridge
 from mercer.solvers.ridge.representers import Representers
 
@@ -63,7 +59,7 @@ class FeatureSolver(Solver):
         """The number of features, or None if it is unknown."""
 
     @abstractmethod
-    def features(self, task: FeatureTask) -> KernelFeatures:
+    def features(self, task: FitTask) -> KernelFeatures:
         """The features for a task."""
 
     def cost(self, problem: FitProblem) -> Cost:
@@ -76,6 +72,21 @@ class FeatureSolver(Solver):
     def machine(self, task: MachineTask, candidates: RowSource) -> FeatureMachine:
         """The problem of a machine on the features."""
         return FeatureMachine(task, self.features(task))
+
+    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
+        return _solve(task, self._ridge_features(task))
+
+    def _path(self, task: RidgeTask) -> PathAnswer:
+        return _path(task, self._ridge_features(task))
+
+    def _ridge_features(self, task: RidgeTask) -> KernelFeatures:
+        """The features, for positive alphas."""
+        if not task.alphas.min() > 0:
+            raise ParameterError(
+                f"{task.owner}: alpha = 0 determines no coefficients of the rows in feature space; "
+                "pass a positive one, or solver=solvers.Spectral()."
+            )
+        return self.features(task)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,15 +120,7 @@ class Primal(FeatureSolver):
         width = problem.own_features[0]
         return "" if width is None else problem.feature_obstacle(width)
 
-    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
-        _require_positive(task)
-        return _solve(task, self.features(task))
-
-    def _path(self, task: RidgeTask) -> PathAnswer:
-        _require_positive(task)
-        return _path(task, self.features(task))
-
-    def features(self, task: FeatureTask) -> KernelFeatures:
+    def features(self, task: FitTask) -> KernelFeatures:
         """The kernel's own features."""
         return kernel_features.of_kernel(task)
 
@@ -175,13 +178,12 @@ class RandomFeatures(FeatureSolver):
     def _impossible(self, problem: FitProblem) -> str:
         return problem.restriction or no_frequencies(problem.kernel, self.map)
 
-    def features(self, task: FeatureTask) -> KernelFeatures:
+    def features(self, task: FitTask) -> KernelFeatures:
         """The features of the map, fitted to the rows."""
         return kernel_features.of_map(self._map(), task)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
-        _require_positive(task)
-        features = self.features(task)
+        features = self._ridge_features(task)
         in_memory = kernel_features.may_hold(8.0 * task.n * features.width)
         sparse = sp.issparse(features.features(task.rows.first_row))
         plain = not (task.rows.statistics.weighted or task.compares or sparse)
@@ -189,18 +191,12 @@ class RandomFeatures(FeatureSolver):
             return _solve_in_memory(task, task.rows.part, features)
         return _solve(task, features)
 
-    def _path(self, task: RidgeTask) -> PathAnswer:
-        _require_positive(task)
-        return _path(task, self.features(task))
-
-    def for_other_kernels(self, task: FeatureTask) -> RandomFeatures:
+    def for_other_kernels(self, task: FitTask) -> RandomFeatures:
         """The solver with a map without kernel and with a fixed seed, for a search over kernels."""
         return replace(self, map=kernel_features.unbound_map(self._map(), task))
 
     def _map(self) -> Any:
-        if self.map is not None:
-            return self.map
-        return RandomFourier(n_components=_FEATURES)
+        return RandomFourier(n_components=_FEATURES) if self.map is None else self.map
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,11 +264,3 @@ def _solve_in_memory(task: RidgeTask, part: RowBlock, features: KernelFeatures) 
         {"residual_": solution.residual} | features.quality,
         function=FeatureFunction(features.features, solution.coef),
     )
-
-
-def _require_positive(task: RidgeTask) -> None:
-    if not task.alphas.min() > 0:
-        raise ParameterError(
-            f"{task.owner}: alpha = 0 determines no coefficients of the rows in feature space; "
-            "pass a positive one, or solver=solvers.Spectral()."
-        )

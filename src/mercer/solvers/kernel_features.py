@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,19 +12,16 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mercer import memory
-from mercer.exceptions import (
-    DataError,
-    NoFeatureMapError,
-    ParameterError,
-)
+from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
 from mercer.features.expansion import expand
 from mercer.features.fourier import RandomFourier
 from mercer.features.spectral_measures import spectral_measure
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.rows.rows import InMemory, RowBlock, RowSource
+from mercer.rows.rows import InMemory, RowBlock
 from mercer.rows.sums import Features
 from mercer.sampling import random_numbers, seed_from, uniform_rows
+from mercer.solvers.protocol import FitTask
 
 Array = NDArray[np.floating[Any]]
 
@@ -32,25 +29,6 @@ Array = NDArray[np.floating[Any]]
 _SAMPLE_ROWS = 256
 # Largest size of features that are kept in memory, in bytes.
 _IN_MEMORY = 2**30
-
-
-class FeatureTask(Protocol):
-    """A task for features: the name of the model, the kernel, and the rows."""
-
-    @property
-    def owner(self) -> str:
-        """The name of the model, for messages."""
-        ...
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel, resolved."""
-        ...
-
-    @property
-    def rows(self) -> RowSource:
-        """The rows."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +41,13 @@ class KernelFeatures:
     quality: dict[str, Any] = field(default_factory=dict)
 
 
-def of_kernel(task: FeatureTask) -> KernelFeatures:
+def of_kernel(task: FitTask) -> KernelFeatures:
     """The kernel's own features."""
     features = OwnFeatures.of(task)
     return KernelFeatures(features, len(features.names))
 
 
-def of_map(map_: Any, task: FeatureTask) -> KernelFeatures:
+def of_map(map_: Any, task: FitTask) -> KernelFeatures:
     """The features of a fitted map, with their error."""
     transform = fitted_map(map_, task)
     width = int(transform(task.rows.first_row).shape[1])
@@ -81,12 +59,12 @@ def of_map(map_: Any, task: FeatureTask) -> KernelFeatures:
     )
 
 
-def fitted_map(map_: Any, task: FeatureTask) -> Transform:
+def fitted_map(map_: Any, task: FitTask) -> Transform:
     """The map of the task's kernel, fitted to its rows."""
     return Transform(_fitted(_of_the_kernel(clone(map_), task), task))
 
 
-def unbound_map(map_: Any, task: FeatureTask) -> Any:
+def unbound_map(map_: Any, task: FitTask) -> Any:
     """A map without its kernel, for a search over kernels, with a fixed seed."""
     checked = _of_the_kernel(clone(map_), task)
     known = checked.get_params(deep=False) if hasattr(checked, "get_params") else {}
@@ -126,7 +104,7 @@ class OwnFeatures:
     names: list[str]  # the columns
 
     @classmethod
-    def of(cls, task: FeatureTask) -> OwnFeatures:
+    def of(cls, task: FitTask) -> OwnFeatures:
         """The features of the rows of a task."""
         kernel, head = task.kernel, task.rows.first_row
         if not sp.issparse(kernel.feature_map(head)):
@@ -151,7 +129,7 @@ class OwnFeatures:
         return features @ turn
 
 
-def _of_the_kernel(map_: Any, task: FeatureTask) -> Any:
+def _of_the_kernel(map_: Any, task: FitTask) -> Any:
     """The map of the model's kernel; a map of another kernel is refused.
 
     A map of another library has no kernel to compare; ``kernel_error_`` measures its error.
@@ -173,7 +151,7 @@ def _kernel_of(map_: Any) -> Any:
     return known.get("kernel", "")
 
 
-def _fitted(map_: Any, task: FeatureTask) -> Any:
+def _fitted(map_: Any, task: FitTask) -> Any:
     """The map, fitted to rows in memory or in a stream."""
     if hasattr(map_, "_fit_rows"):
         return map_._fit_rows(task.rows)

@@ -28,7 +28,7 @@ from mercer.landmarks.selection import contains_noise
 from mercer.parallel import cached_property
 from mercer.rows.left_out import LeftOut
 from mercer.rows.rows import InMemory, Made, RowBlock, RowSource
-from mercer.rows.sums import CountedDraw, Features, Trace
+from mercer.rows.sums import Features, RowDraw, Trace
 
 Array = NDArray[np.floating[Any]]
 Report = Callable[[Callable[[], "RidgeAnswer"]], bool]
@@ -278,7 +278,16 @@ class Cost:
 
 
 @dataclass(frozen=True, eq=False)
-class RidgeTask:
+class FitTask:
+    """A kernel and rows, of a model that is fitted."""
+
+    owner: str  # the name of the model, for messages
+    kernel: Kernel  # the kernel, resolved
+    rows: RowSource  # points, targets and weights
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeTask(FitTask):
     """Minimise sum_i w_i (y_i - f(x_i))^2 / 2 + alpha |f - b|^2 / 2.
 
     Attributes
@@ -312,9 +321,6 @@ class RidgeTask:
         The rows that are left out to compare candidates; by default each row alone.
     """
 
-    owner: str
-    kernel: Kernel
-    rows: RowSource
     fit_intercept: bool
     alphas: Array
     criterion: str = "loo"
@@ -378,7 +384,7 @@ class RidgeTask:
         if count == self.n:
             rows = np.linspace(0, self.n - 1, size).astype(np.intp)
         else:
-            rows = np.sort(self.rows.map_sum(CountedDraw(size, 0)).rows)
+            rows = np.sort(self.rows.map_sum(RowDraw(size, 0, equal=True)).rows)
         return self.rows.apply_to(rows, function)
 
     def type_with(self, points: Points) -> np.dtype[Any]:

@@ -22,7 +22,7 @@ from mercer.models.machine.data import KinkedTask, Quantiles, SmoothTask, Task
 from mercer.models.regressor import ScoredRegressor
 from mercer.penalties import Penalty
 from mercer.rows.rows import InMemory, RowBlock, RowSource
-from mercer.rows.sums import CountedDraw
+from mercer.rows.sums import RowDraw
 from mercer.solvers.newton.row_losses import RowLoss, SingleLoss
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import OneNumber
@@ -324,7 +324,7 @@ class _InUnitsOfTargets(KernelMachineRegressor):
 def _sample(rows: RowSource) -> RowBlock:
     """Some rows of a stream, drawn with equal probability."""
     size = min(_SPREAD_ROWS, rows.statistics.rows)
-    return rows.rows_at(np.sort(rows.map_sum(CountedDraw(size, 0)).rows))
+    return rows.rows_at(np.sort(rows.map_sum(RowDraw(size, 0, equal=True)).rows))
 
 
 class KernelQuantileRegressor(_InUnitsOfTargets):

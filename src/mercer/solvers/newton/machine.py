@@ -12,13 +12,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mercer import memory
-from mercer.kernels.base import Kernel
-from mercer.rows.rows import InMemory, RowSource
+from mercer.rows.rows import InMemory
 from mercer.solvers.newton import method
 from mercer.solvers.newton.method import Start, State
 from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.newton.span import NewtonDirection, Problem, descend
 from mercer.solvers.newton.spans import Constants, Span
+from mercer.solvers.protocol import FitTask
 
 Array = NDArray[np.floating[Any]]
 
@@ -27,12 +27,9 @@ _MATRICES = 4
 
 
 @dataclass(frozen=True, eq=False)
-class MachineTask:
+class MachineTask(FitTask):
     """Minimise sum_i w_i loss(y_i, f(x_i)) + alpha |f - b|^2 / 2, for any alpha."""
 
-    owner: str  # the name of the model, for messages
-    kernel: Kernel  # the kernel, resolved
-    rows: RowSource  # points, targets and weights; rows of weight 0 are left out
     # smooth losses, which are minimised separately; none if the loss has kinks
     losses: tuple[RowLoss, ...]
     constants: Array  # (n_outputs,): initial intercepts, for the outputs of all losses in turn
