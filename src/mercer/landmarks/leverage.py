@@ -28,6 +28,8 @@ from mercer.sampling import blocks
 
 # Smallest number of rows of the first level.
 _FEW = 128
+# Bytes of the kernel values of a block of rows.
+_BLOCK_BYTES = 2**23
 # Probability that an estimate is outside its bounds.
 _FAILURE = 0.01
 
@@ -130,7 +132,7 @@ def _estimates(
     factor = factorise(square, alpha)
     ridge = alpha + factor.jitter
     scores = np.empty(len(rows))
-    for block in blocks(len(rows), len(sample)):
+    for block in blocks(len(rows), len(sample), _BLOCK_BYTES, least=1):
         part = rows[block]
         cross = np.array(get(part, sample), dtype=np.float64) * root
         explained = np.square(factor.half_solve(cross.T)).sum(axis=0)
