@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -26,17 +25,9 @@ from mercer.kernels.views import EVERYTHING, Numbers
 from mercer.linalg.cholesky import Advice
 from mercer.models.representer import RepresenterModel
 from mercer.models.svm import kernel_names
-from mercer.models.svm.duals import (
-    Dual,
-    DualSolutions,
-    Options,
-    Report,
-    Rows,
-    TwoClassDual,
-    solve_one,
-)
+from mercer.models.svm.duals import Dual, DualSolutions, Options, Rows
 from mercer.models.svm.fit_warnings import warn_of_fit, warn_of_invalid_matrix
-from mercer.models.svm.solving import solve_several
+from mercer.models.svm.solving import solve_duals
 from mercer.sampling import spread
 from mercer.solvers.box_qp.kernel_matrix import (
     StoredMatrix,
@@ -49,7 +40,6 @@ from mercer.validity.required import gram_matrix, require_positive
 Array = NDArray[np.float64]
 Similarity = Literal["raise", "clip", "flip", "shift", "ignore"]
 
-_SIMILARITIES = ("raise", "clip", "flip", "shift", "ignore")
 # Number of rows up to which the whole matrix of a kernel that may be invalid is checked; of more
 # rows, the matrix of this number of them is.
 _CHECKED = 4096
@@ -106,32 +96,16 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     fit_status_: int
     shape_fit_: tuple[int, ...]
 
-    def __init__(
-        self,
-        kernel: Any,
-        *,
-        degree: int,
-        gamma: float | str,
-        coef0: float,
-        tol: float,
-        shrinking: bool,
-        cache_size: float | None,
-        max_iter: int,
-        verbose: bool,
-        psd: Similarity | None,
-    ) -> None:
-        super().__init__(kernel)
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.psd = psd
-
     kernel: Any  # A kernel, or one by scikit-learn's name
+    degree: int
+    gamma: float | str
+    coef0: float
+    tol: float
+    shrinking: bool
+    cache_size: float | None
+    max_iter: int
+    verbose: bool
+    psd: Similarity | None
     n_iter_: Any
     dual_gap_: Any
     objective_: Any
@@ -144,6 +118,10 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     _expansion: Any
     #: Whether there is a function for each pair of classes, with few of the points.
     _has_pairs = False
+
+    def _store(self, arguments: dict[str, Any]) -> None:
+        """Keep the arguments of a constructor under their names, as scikit-learn asks."""
+        self.__dict__.update((name, value) for name, value in arguments.items() if name != "self")
 
     def _tagged_kernel(self) -> object:
         if isinstance(self.kernel, Kernel):
@@ -280,11 +258,18 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             attributes["dual_coef_"] = sparse_rows(attributes["dual_coef_"])
         return attributes
 
-    @abstractmethod
     def _attributes_of(
         self, data: Training, support: Rows, coefficients: Any, solutions: DualSolutions
     ) -> dict[str, Any]:
-        """Coefficients of support vectors, intercepts and certificates, as the model names them."""
+        """Coefficients of support vectors, intercepts and certificates, of a single function."""
+        return {
+            "dual_coef_": coefficients.T,
+            "intercept_": solutions.intercept,
+            "n_support_": np.array([len(support)], dtype=np.int32),
+            "n_iter_": int(solutions.n_iter[0]),
+            "dual_gap_": float(solutions.gap[0]),
+            "objective_": float(solutions.objective[0]),
+        }
 
     # The function ---------------------------------------------------------------------------------
 
@@ -342,34 +327,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
                 f"{owner}: max_iter = {self.max_iter!r} is neither -1 nor a whole number >= 0; "
                 "pass -1 to leave the limit to the solver."
             )
-        if self.psd is not None and self.psd not in _SIMILARITIES:
-            raise ParameterError(
-                f"{owner}: psd = {self.psd!r} is unknown; pass one of "
-                f"{', '.join(map(repr, _SIMILARITIES))}."
-            )
-
-
-def solve_duals(
-    matrix: SymmetricMatrix,
-    dual: Dual,
-    options: Options,
-    *,
-    warm_start: csr_array | None = None,
-    eval_rows: Rows | None = None,
-    report: Report | None = None,
-) -> DualSolutions:
-    """Solve dual problems: one with all threads, or several side by side.
-
-    `warm_start` has coefficients of all rows, of shape (n, n_functions); the functions are
-    evaluated at `eval_rows` of the matrix.
-    """
-    if isinstance(dual, TwoClassDual) and len(dual) > 1:
-        return solve_several(
-            matrix, dual, options, warm_start=warm_start, eval_rows=eval_rows, report=report
-        )
-    return solve_one(
-        matrix, dual, options, warm_start=warm_start, eval_rows=eval_rows, report=report
-    )
+        if self.psd is not None:
+            checks.require_choice(owner, "psd", self.psd, get_args(Similarity))
 
 
 def kernel_for(model: SupportVectorMachine, points: Points) -> Kernel:

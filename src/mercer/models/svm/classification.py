@@ -12,14 +12,13 @@ from mercer import checks
 from mercer.estimator.base import shown
 from mercer.exceptions import ParameterError
 from mercer.models.svm.base import Similarity, Training
-from mercer.models.svm.duals import NuSvcDual, Rows, SvcDual
+from mercer.models.svm.duals import NuSvcDual, SvcDual
 from mercer.models.svm.multiclass import SupportVectorClassifier
 from mercer.models.svm.over_landmarks import (
     check_solver,
     learn_over_landmarks,
     require_rows_in_memory,
 )
-from mercer.models.svm.schemes import Sides
 
 if TYPE_CHECKING:
     from mercer.models.svm.search import SVCSearch
@@ -187,26 +186,7 @@ class SVC(SupportVectorClassifier):
         solver: Any = "auto",
         psd: Similarity | None = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            degree=degree,
-            gamma=gamma,
-            coef0=coef0,
-            tol=tol,
-            shrinking=shrinking,
-            cache_size=cache_size,
-            class_weight=class_weight,
-            max_iter=max_iter,
-            decision_function_shape=decision_function_shape,
-            break_ties=break_ties,
-            probability=probability,
-            random_state=random_state,
-            multi_class=multi_class,
-            verbose=verbose,
-            psd=psd,
-        )
-        self.C = C
-        self.solver = solver
+        self._store(locals())
 
     def path(
         self,
@@ -264,8 +244,8 @@ class SVC(SupportVectorClassifier):
             require_rows_in_memory(type(self).__name__, X)
         return super()._prepared(X, y, sample_weight)
 
-    def _dual_of(self, rows: Rows, sides: Sides, costs: Array) -> SvcDual:
-        return SvcDual(rows, sides.signs, costs, sides.sizes)
+    def _dual(self, data: Training) -> SvcDual:
+        return SvcDual(*self._sides(data))
 
     def _costs(self) -> Array:
         """The C of each class, with its weight."""
@@ -304,41 +284,13 @@ class NuSVC(SupportVectorClassifier):
         Any kernel, or one by scikit-learn's name, as for `SVC`.
     nu : float, default=0.5
         Between 0 and 1; at most twice the share of the smaller of two classes.
-    degree : int, default=3
-        Of the kernel "poly".
-    gamma : "scale", "auto" or float, default="scale"
-        Factor of squared distances and of inner products, for kernels that are named.
-    coef0 : float, default=0.0
-        What "poly" and "sigmoid" add to the inner product.
-    tol : float, default=1e-3
-        How far a row may be from its condition of optimality.
-    shrinking : bool, default=True
-        For code written for scikit-learn: the solver always works on the rows that matter, and
-        checks all of them at the end.
-    cache_size : float, optional
-        Megabytes for stored kernel values; by default half of the free memory. Values are stored
-        for kernels that Python evaluates, and for rows with hundreds of columns if all values fit.
-        Others are recomputed. The working set of the solver needs some memory in addition.
     class_weight : dict or "balanced", optional
         What the weights of the rows of each class are multiplied by. LIBSVM, and with it
         scikit-learn's class, takes no notice of it here.
-    max_iter : int, default=-1
-        The largest number of steps for each function; -1 for the solver's own limit.
-    decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        What `decision_function` returns for more than two classes.
-    break_ties : bool, default=True
-        Whether ties of votes are broken by the decision function. Without
-        effect with ``probability=True``.
-    probability : bool, default=False
-        Whether to learn `predict_proba`, whose largest is then predicted, as for `SVC`.
-    random_state : int, RandomState, Generator or None, default=None
-        For the five parts.
-    multi_class : {"ovo", "ovr"}, default="ovo"
-        One function for each pair of classes, or for each class against the rest.
-    verbose : bool, default=False
-        For code written for scikit-learn; progress is shown by its callbacks.
-    psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
-        What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
+    degree, gamma, coef0, tol, shrinking, cache_size, max_iter, verbose, psd
+        As for `SVC`.
+    decision_function_shape, break_ties, probability, random_state, multi_class
+        As for `SVC`.
 
     See Also
     --------
@@ -378,25 +330,7 @@ class NuSVC(SupportVectorClassifier):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            degree=degree,
-            gamma=gamma,
-            coef0=coef0,
-            tol=tol,
-            shrinking=shrinking,
-            cache_size=cache_size,
-            class_weight=class_weight,
-            max_iter=max_iter,
-            decision_function_shape=decision_function_shape,
-            break_ties=break_ties,
-            probability=probability,
-            random_state=random_state,
-            multi_class=multi_class,
-            verbose=verbose,
-            psd=psd,
-        )
-        self.nu = nu
+        self._store(locals())
 
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         largest = self._dual(data).largest
@@ -410,12 +344,7 @@ class NuSVC(SupportVectorClassifier):
         super()._learn(X, y, data)
 
     def _dual(self, data: Training) -> NuSvcDual:
-        dual = super()._dual(data)
-        assert isinstance(dual, NuSvcDual)
-        return dual
-
-    def _dual_of(self, rows: Rows, sides: Sides, costs: Array) -> NuSvcDual:
-        return NuSvcDual(rows, sides.signs, costs, sides.sizes, float(self.nu))
+        return NuSvcDual(*self._sides(data), float(self.nu))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -40,19 +40,7 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            degree=degree,
-            gamma=gamma,
-            coef0=coef0,
-            tol=tol,
-            shrinking=shrinking,
-            cache_size=cache_size,
-            max_iter=max_iter,
-            verbose=verbose,
-            psd=psd,
-        )
-        self.nu = nu
+        self._store(locals())
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -90,15 +78,8 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
     def _attributes_of(
         self, data: Training, support: Rows, coefficients: Array, solutions: DualSolutions
     ) -> dict[str, Any]:
-        return {
-            "dual_coef_": coefficients.T,
-            "intercept_": solutions.intercept,
-            "offset_": -solutions.intercept,
-            "n_support_": np.array([len(support)], dtype=np.int32),
-            "n_iter_": int(solutions.n_iter[0]),
-            "dual_gap_": float(solutions.gap[0]),
-            "objective_": float(solutions.objective[0]),
-        }
+        attributes = super()._attributes_of(data, support, coefficients, solutions)
+        return attributes | {"offset_": -solutions.intercept}
 
     offset_: Array
 
@@ -157,71 +138,21 @@ class OneClassSVM(SupportVectorDetector):
     Parameters
     ----------
     kernel : Kernel, str or callable, default="rbf"
-        Any kernel; it says what X may be. Or, as in scikit-learn, "rbf", "poly", "linear",
-        "sigmoid", "precomputed", or a function of two matrices.
+        Any kernel, or one by scikit-learn's name, as for `SVC`.
     nu : float, default=0.5
         Between 0 and 1.
-    degree : int, default=3
-        Of the kernel "poly".
-    gamma : "scale", "auto" or float, default="scale"
-        Factor of squared distances and of inner products, for kernels that are named.
-    coef0 : float, default=0.0
-        What "poly" and "sigmoid" add to the inner product.
-    tol : float, default=1e-3
-        How far a row may be from its condition of optimality.
-    shrinking : bool, default=True
-        For code written for scikit-learn: the solver always works on the rows that matter, and
-        checks all of them at the end.
-    cache_size : float, optional
-        Megabytes for stored kernel values; by default half of the free memory. Values are stored
-        for kernels that Python evaluates, and for rows with hundreds of columns if all values fit.
-        Others are recomputed. The working set of the solver needs some memory in addition.
-    max_iter : int, default=-1
-        The largest number of steps; -1 for the solver's own limit.
-    verbose : bool, default=False
-        For code written for scikit-learn; progress is shown by its callbacks.
-    psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
-        What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
+    degree, gamma, coef0, tol, shrinking, cache_size, max_iter, verbose, psd
+        As for `SVC`.
 
     Attributes
     ----------
-    support_ : ndarray of shape (n_support,)
-        The rows of X that are support vectors.
-    support_vectors_ : array-like of shape (n_support, n_features)
-        These rows.
-    n_support_ : ndarray of shape (1,)
-        How many.
-    dual_coef_ : ndarray of shape (1, n_support)
-        Their coefficients a_i, between 0 and the weight of the row.
-    intercept_ : ndarray of shape (1,)
-        The constant, minus rho.
     offset_ : ndarray of shape (1,)
         rho: the decision function is `score_samples` minus this.
-    n_iter_ : int
-        Steps.
-    dual_gap_ : float
-        The primal objective of the function minus that of the dual problem: the function loses at
-        most this much against the best one, in units of the objective. It is a bound if the kernel
-        matrix is positive semi-definite. NaN if the kernel is known not to be valid, or if the
-        values of 128 rows show that the problem is not convex.
-    objective_ : float
-        The value of the dual problem.
-    converged_ : bool
-        Whether the function is as exact as `tol` asks.
-    kernel_ : Kernel
-        The kernel used, with all parameters numbers.
-    points_ : Points
-        The points that carry coefficients.
-    rows_ : ndarray of int
-        The rows of X that they are.
-    n_features_in_ : int
-        Number of columns seen during fit, if the data have columns.
-    feature_names_in_ : ndarray of str
-        Names of columns seen during fit, if all are strings.
 
     See Also
     --------
     SVDD : The smallest ball; the same boundary if k(x, x) is constant.
+    SVR : The other fitted attributes are described there.
 
     References
     ----------
@@ -257,28 +188,11 @@ class SVDD(SupportVectorDetector):
         with row numbers as X does.
     nu : float, default=0.5
         Between 0 and 1.
-    degree : int, default=3
-        Of the kernel "poly".
-    gamma : "scale", "auto" or float, default="scale"
-        Factor of squared distances and of inner products, for kernels that are named.
-    coef0 : float, default=0.0
-        What "poly" and "sigmoid" add to the inner product.
     tol : float, default=1e-3
         How far a row may be from its condition of optimality, in units of the function of
         `OneClassSVM`: the decision function times nu n.
-    shrinking : bool, default=True
-        For code written for scikit-learn: the solver always works on the rows that matter, and
-        checks all of them at the end.
-    cache_size : float, optional
-        Megabytes for stored kernel values; by default half of the free memory. Values are stored
-        for kernels that Python evaluates, and for rows with hundreds of columns if all values fit.
-        Others are recomputed. The working set of the solver needs some memory in addition.
-    max_iter : int, default=-1
-        The largest number of steps; -1 for the solver's own limit.
-    verbose : bool, default=False
-        For code written for scikit-learn; progress is shown by its callbacks.
-    psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
-        What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
+    degree, gamma, coef0, shrinking, cache_size, max_iter, verbose, psd
+        As for `SVC`.
 
     Attributes
     ----------
@@ -287,7 +201,8 @@ class SVDD(SupportVectorDetector):
 
     See Also
     --------
-    OneClassSVM : A plane in place of a ball; the other fitted attributes are described there.
+    OneClassSVM : A plane in place of a ball; `offset_` is described there.
+    SVR : The other fitted attributes are described there.
 
     References
     ----------

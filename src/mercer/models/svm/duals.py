@@ -190,7 +190,7 @@ class Dual(ABC):
         self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
     ) -> DualSolutions:
         """The functions that solutions stand for; products are their values at some rows."""
-        return replace(
+        plain = replace(
             DualSolutions.unsolved(len(qp.groups)),
             rows=qp.rows,
             dual=solution.coefficients,
@@ -203,6 +203,11 @@ class Dual(ABC):
             converged=solution.converged,
             squared_norm=solution.squared_norm,
         )
+        return self.in_units(plain, solution)
+
+    def in_units(self, functions: DualSolutions, solution: BoxSolution) -> DualSolutions:
+        """The functions in the units of the machine."""
+        return functions
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,17 +299,14 @@ class NuSvcDual(TwoClassDual):
         is_certain = solution.objective > solution.dual_gap
         return np.where(is_certain, np.maximum((below - above) / 2, 0.0), 0.0)
 
-    def functions(
-        self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
-    ) -> DualSolutions:
+    def in_units(self, functions: DualSolutions, solution: BoxSolution) -> DualSolutions:
         """The functions divided by their margins; functions without a margin are not scaled."""
         margins = self._margins(solution)
         has_margin = margins > 0
-        plain = super().functions(qp, solution, products)
         return replace(
-            plain,
+            functions,
             intercept=solution.levels.mean(axis=1),
-            converged=plain.converged & has_margin,
+            converged=functions.converged & has_margin,
             has_margin=has_margin,
         ).scaled(1 / np.where(has_margin, margins, 1.0))
 
@@ -320,49 +322,33 @@ class SvrDual(Dual):
 
     def qp(self) -> BoxQP:
         """Two variables for each row: above the tube, and below it."""
-        n = len(self.rows)
+        costs, zeros = self.costs, np.zeros(len(self.rows))
         return BoxQP(
             np.tile(self.rows, 2),
             np.concatenate([self.epsilon - self.targets, -self.epsilon - self.targets]),
-            np.concatenate([np.zeros(n), -self.costs]),
-            np.concatenate([self.costs, np.zeros(n)]),
-            np.zeros(2 * n),
+            np.concatenate([zeros, -costs]),
+            np.concatenate([costs, zeros]),
+            np.tile(zeros, 2),
             np.array([[0]]),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class NuSvrDual(Dual):
-    """Targets, with a tube that at most a share nu of the rows may leave."""
+class NuSvrDual(SvrDual):
+    """Targets, with a tube that at most a share nu of the rows may leave; epsilon is 0."""
 
-    rows: Rows
-    targets: Array  # (n,): the targets
-    costs: Array  # (n,): the largest absolute values of the coefficients
     nu: float  # the share
 
     def qp(self) -> BoxQP:
-        """Two variables for each row; the initial point fills those of the first rows."""
-        n = len(self.rows)
+        """Two sums; the initial point fills the variables of the first rows."""
         start = initial_point(self.costs, self.nu * self.costs.sum() / 2)
-        return BoxQP(
-            np.tile(self.rows, 2),
-            np.tile(-self.targets, 2),
-            np.concatenate([np.zeros(n), -self.costs]),
-            np.concatenate([self.costs, np.zeros(n)]),
-            np.concatenate([start, -start]),
-            np.array([[0, n]]),
-        )
+        groups = np.array([[0, len(start)]])
+        return replace(super().qp(), start=np.concatenate([start, -start]), groups=groups)
 
-    def functions(
-        self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
-    ) -> DualSolutions:
+    def in_units(self, functions: DualSolutions, solution: BoxSolution) -> DualSolutions:
         """The function, and the half-width of its tube."""
         above, below = solution.levels.T
-        return replace(
-            super().functions(qp, solution, products),
-            intercept=(above + below) / 2,
-            epsilon=(above - below) / 2,
-        )
+        return replace(functions, intercept=(above + below) / 2, epsilon=(above - below) / 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,25 +365,19 @@ class OneClassDual(Dual):
         start = initial_point(weights, self.nu * weights.sum())
         return BoxQP(self.rows, zeros, zeros, weights, start, np.array([[0]]))
 
-    def functions(
-        self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
-    ) -> DualSolutions:
+    def in_units(self, functions: DualSolutions, solution: BoxSolution) -> DualSolutions:
         """The function in the unit of the weights."""
-        unit = np.array([self.weights.max()])
-        return super().functions(qp, solution, products).scaled(unit)
+        return functions.scaled(np.array([self.weights.max()]))
 
 
 @dataclass(frozen=True, eq=False)
-class SvddDual(Dual):
+class SvddDual(OneClassDual):
     """One class, all but a share nu of whose rows lie in the smallest ball.
 
     With coefficients that sum to 1, the squared distance of a row from the centre is
     k(x, x) - 2 sum_i b_i k(x, x_i) + |centre|^2.
     """
 
-    rows: Rows
-    weights: Array  # (n,): the weights of the rows
-    nu: float  # the share
     diagonal: Array  # (n,): the values k(x_i, x_i)
 
     @property
@@ -407,21 +387,16 @@ class SvddDual(Dual):
 
     def qp(self) -> BoxQP:
         """The problem with coefficients in the units of `OneClassDual`, as `tol` is."""
-        zeros, weights = np.zeros(len(self.rows)), self.weights / self.weights.max()
-        start, linear = initial_point(weights, self._total), -self._total * self.diagonal / 2
-        return BoxQP(self.rows, linear, zeros, weights, start, np.array([[0]]))
+        return replace(super().qp(), linear=-self._total * self.diagonal / 2)
 
     def tolerances(self, solution: BoxSolution, tol: float) -> Array:
         """Tolerances in units of the squared radius, if that is less than 1."""
         squared_radius = solution.squared_norm / self._total + 2 * solution.levels[:, 0]
         return tol * np.where(squared_radius > 0, np.minimum(squared_radius, 1.0), 1.0)
 
-    def functions(
-        self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
-    ) -> DualSolutions:
+    def in_units(self, functions: DualSolutions, solution: BoxSolution) -> DualSolutions:
         """The function whose coefficients sum to 1."""
-        unit = np.array([1 / self._total])
-        return super().functions(qp, solution, products).scaled(unit)
+        return functions.scaled(np.array([1 / self._total]))
 
 
 # One problem --------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from mercer.models.svm.base import SupportVectorMachine, Training, require_range
 from mercer.models.svm.duals import Dual, DualSolutions
 from mercer.models.svm.pair_values import PairValues
 from mercer.models.svm.probability import Calibration, calibrated
-from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides, scheme_of
+from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
 from mercer.parallel import one_thread
 from mercer.sampling import random_numbers
 
@@ -43,25 +43,12 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     calibration_error_: float
     _flags = ("shrinking", "break_ties", "probability")
 
-    def __init__(
-        self,
-        kernel: Any,
-        *,
-        class_weight: Any,
-        decision_function_shape: str,
-        break_ties: bool,
-        probability: bool,
-        random_state: Any,
-        multi_class: str,
-        **shared: Any,
-    ) -> None:
-        super().__init__(kernel, **shared)
-        self.class_weight = class_weight
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.probability = probability
-        self.random_state = random_state
-        self.multi_class = multi_class
+    class_weight: Any
+    decision_function_shape: str
+    break_ties: bool
+    probability: bool
+    random_state: Any
+    multi_class: str
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -94,10 +81,10 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         """Solve the dual problems, and learn probabilities if they are asked for."""
+        self.__dict__.pop("_calibration", None)
         if self._has_pairs and not self.kernel_.input_tags()["pairwise"]:
             data = _class_by_class(data)
-        dual = self._dual(data)
-        matrix, solutions = self._fit_duals(X, y, data, dual)
+        matrix, solutions = self._fit_duals(X, y, data, self._dual(data))
         if not self.probability:
             return
         try:
@@ -127,15 +114,16 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         self._has_pairs = isinstance(self._scheme, Pairs)
         return replace(data, codes=codes)
 
+    @abstractmethod
     def _dual(self, data: Training) -> Dual:
         """The problems of all functions."""
-        sides, costs = self._scheme.sides(data.codes), data.weights * self._costs()[data.codes]
-        require_range(type(self).__name__, "C times the weight of a row", costs)
-        return self._dual_of(data.rows[sides.positions], sides, costs[sides.positions])
 
-    @abstractmethod
-    def _dual_of(self, rows: Codes, sides: Sides, costs: Array) -> Dual:
-        """The problems, with the sides that they put rows on, and what errors cost there."""
+    def _sides(self, data: Training) -> tuple[Codes, Array, Array, Codes]:
+        """The fields of a `TwoClassDual`: rows, signs, costs and sizes of the problems."""
+        positions, signs, sizes = self._scheme.sides(data.codes)
+        costs = data.weights * self._costs()[data.codes]
+        require_range(type(self).__name__, "C times the weight of a row", costs)
+        return data.rows[positions], signs, costs[positions], sizes
 
     def _costs(self) -> Array:
         """What an error costs in each class."""
@@ -153,9 +141,6 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             "dual_gap_": solutions.gap,
             "objective_": solutions.objective,
         }
-
-    def _is_fitted_state(self, name: str) -> bool:
-        return name == "_calibration" or super()._is_fitted_state(name)
 
     # Predictions ----------------------------------------------------------------------------------
 

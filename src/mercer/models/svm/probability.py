@@ -30,11 +30,12 @@ from scipy.special import expit, logit
 from sklearn.model_selection import StratifiedKFold
 
 from mercer.exceptions import DataError
-from mercer.models.svm.base import Training, solve_duals
+from mercer.models.svm.base import Training
 from mercer.models.svm.duals import DualSolutions, stretches
 from mercer.models.svm.fit_warnings import warn_of_folds
 from mercer.models.svm.pair_values import PairValues
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides
+from mercer.models.svm.solving import solve_duals
 from mercer.parallel import cached_property, single_blas
 from mercer.sampling import blocks, random_numbers
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix

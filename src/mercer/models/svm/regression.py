@@ -58,18 +58,6 @@ class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
     def _dual(self, rows: Rows, targets: Array, costs: Array) -> Dual:
         """The problem of the rows of positive weight."""
 
-    def _attributes_of(
-        self, data: Training, support: Rows, coefficients: Array, solutions: DualSolutions
-    ) -> dict[str, Any]:
-        return {
-            "dual_coef_": coefficients.T,
-            "intercept_": solutions.intercept,
-            "n_support_": np.array([len(support)], dtype=np.int32),
-            "n_iter_": int(solutions.n_iter[0]),
-            "dual_gap_": float(solutions.gap[0]),
-            "objective_": float(solutions.objective[0]),
-        }
-
     def predict(self, X: Any) -> Array:
         """Predict targets.
 
@@ -111,33 +99,17 @@ class SVR(SupportVectorRegressor):
     Parameters
     ----------
     kernel : Kernel, str or callable, default="rbf"
-        Any kernel; it says what X may be. Or, as in scikit-learn, "rbf", "poly", "linear",
-        "sigmoid", "precomputed", or a function of two matrices.
+        Any kernel, or one by scikit-learn's name, as for `SVC`.
     C : float, default=1.0
         The weight of errors; infinite to allow none.
     epsilon : float, default=0.1
         Errors that cost nothing, in units of y.
-    degree : int, default=3
-        Of the kernel "poly".
-    gamma : "scale", "auto" or float, default="scale"
-        Factor of squared distances and of inner products, for kernels that are named.
-    coef0 : float, default=0.0
-        What "poly" and "sigmoid" add to the inner product.
     tol : float, default=1e-3
         How far a row may be from its condition of optimality, in units of y.
-    shrinking : bool, default=True
-        For code written for scikit-learn: the solver always works on the rows that matter, and
-        checks all of them at the end.
-    cache_size : float, optional
-        Megabytes for stored kernel values; by default half of the free memory. Values are stored
-        for kernels that Python evaluates, and for rows with hundreds of columns if all values fit.
-        Others are recomputed. The working set of the solver needs some memory in addition.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
-    verbose : bool, default=False
-        For code written for scikit-learn; progress is shown by its callbacks.
-    psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
-        What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
+    degree, gamma, coef0, shrinking, cache_size, verbose, psd
+        As for `SVC`.
 
     Attributes
     ----------
@@ -209,20 +181,7 @@ class SVR(SupportVectorRegressor):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            degree=degree,
-            gamma=gamma,
-            coef0=coef0,
-            tol=tol,
-            shrinking=shrinking,
-            cache_size=cache_size,
-            max_iter=max_iter,
-            verbose=verbose,
-            psd=psd,
-        )
-        self.C = C
-        self.epsilon = epsilon
+        self._store(locals())
 
     def _dual(self, rows: Rows, targets: Array, costs: Array) -> SvrDual:
         return SvrDual(rows, targets, costs, float(self.epsilon))
@@ -249,27 +208,8 @@ class NuSVR(SupportVectorRegressor):
         Between 0 and 1.
     C : float, default=1.0
         The weight of errors.
-    degree : int, default=3
-        Of the kernel "poly".
-    gamma : "scale", "auto" or float, default="scale"
-        Factor of squared distances and of inner products, for kernels that are named.
-    coef0 : float, default=0.0
-        What "poly" and "sigmoid" add to the inner product.
-    tol : float, default=1e-3
-        How far a row may be from its condition of optimality, in units of y.
-    shrinking : bool, default=True
-        For code written for scikit-learn: the solver always works on the rows that matter, and
-        checks all of them at the end.
-    cache_size : float, optional
-        Megabytes for stored kernel values; by default half of the free memory. Values are stored
-        for kernels that Python evaluates, and for rows with hundreds of columns if all values fit.
-        Others are recomputed. The working set of the solver needs some memory in addition.
-    max_iter : int, default=-1
-        The largest number of steps; -1 for the solver's own limit.
-    verbose : bool, default=False
-        For code written for scikit-learn; progress is shown by its callbacks.
-    psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
-        What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
+    degree, gamma, coef0, tol, shrinking, cache_size, max_iter, verbose, psd
+        As for `SVR`.
 
     Attributes
     ----------
@@ -307,23 +247,10 @@ class NuSVR(SupportVectorRegressor):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            degree=degree,
-            gamma=gamma,
-            coef0=coef0,
-            tol=tol,
-            shrinking=shrinking,
-            cache_size=cache_size,
-            max_iter=max_iter,
-            verbose=verbose,
-            psd=psd,
-        )
-        self.nu = nu
-        self.C = C
+        self._store(locals())
 
     def _dual(self, rows: Rows, targets: Array, costs: Array) -> NuSvrDual:
-        return NuSvrDual(rows, targets, costs, float(self.nu))
+        return NuSvrDual(rows, targets, costs, 0.0, float(self.nu))
 
     def _attributes_of(
         self, data: Training, support: Rows, coefficients: Array, solutions: DualSolutions

@@ -61,9 +61,9 @@ class Scheme(ABC):
     def scores(self, values: Array) -> Array:
         """One score for each class, from the values of the functions; the largest wins."""
 
-    @abstractmethod
     def winners(self, values: Array) -> Codes:
         """The classes that LIBSVM predicts: of classes with equal votes the first."""
+        return np.asarray(np.argmax(self.scores(values), axis=1))
 
     @abstractmethod
     def coupled(self, odds: Array) -> Array:
@@ -72,9 +72,9 @@ class Scheme(ABC):
         `odds` has the log-odds of the positive class of each function, of shape (m, n_functions).
         """
 
-    @abstractmethod
     def layout(self, coefficients: Any, codes: Codes) -> Array:
         """Coefficients of shape (n_support, n_functions) as scikit-learn lays them out."""
+        return np.asarray(coefficients.T)
 
 
 class Single(Scheme):
@@ -101,10 +101,6 @@ class Single(Scheme):
     def coupled(self, odds: Array) -> Array:
         """Log-probabilities of the first and of the second class."""
         return np.asarray(log_expit(np.column_stack([-odds[:, 0], odds[:, 0]])))
-
-    def layout(self, coefficients: Array, codes: Codes) -> Array:
-        """One row."""
-        return coefficients.T
 
 
 class Pairs(Scheme):
@@ -213,18 +209,10 @@ class Rest(Scheme):
         """The functions."""
         return values
 
-    def winners(self, values: Array) -> Codes:
-        """The largest function."""
-        return np.asarray(np.argmax(values, axis=1))
-
     def coupled(self, odds: Array) -> Array:
         """Log-probabilities of each class against the rest, normalised to sum to 1 [2]_."""
         logs = log_expit(odds)
         return np.asarray(logs - logsumexp(logs, axis=1, keepdims=True))
-
-    def layout(self, coefficients: Array, codes: Codes) -> Array:
-        """One row for each class."""
-        return coefficients.T
 
 
 def scheme_of(n_classes: int, multi_class: str) -> Scheme:

@@ -391,94 +391,37 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
 
     # The best -------------------------------------------------------------------------------------
 
+    best_estimator_: SVC
+
     @property
     def _best(self) -> SVC:
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_
 
-    best_estimator_: SVC
-
     @available_unless(_why_no_best)
     def score(self, X: Any, y: ArrayLike) -> float:
-        """The score of the best machine, by the scorer of the search.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-        y : array-like of shape (m,)
-            Labels.
-
-        Returns
-        -------
-        float
-            Of ``scorer_``.
-        """
+        """The score of the best machine, by the scorer of the search."""
         best = self._best
         return float(self.scorer_(best, X, y))
 
     @available_unless(_why_no_best)
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict classes with the best machine.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            The classes.
-        """
+        """The classes that the best machine predicts, as `SVC.predict`."""
         return np.asarray(self._best.predict(X))
 
     @available_unless(_why_no_best)
     def decision_function(self, X: Any) -> Array:
-        """The decision function of the best machine.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray
-            As of `SVC`.
-        """
+        """The decision function of the best machine, as `SVC.decision_function`."""
         return np.asarray(self._best.decision_function(X))
 
     @available_unless(_why_no_probabilities)
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities by the best machine.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m, n_classes)
-            As of `SVC`.
-        """
+        """Probabilities by the best machine, as `SVC.predict_proba`."""
         return np.asarray(self._best.predict_proba(X))
 
     @available_unless(_why_no_probabilities)
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the probabilities by the best machine.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m, n_classes)
-            As of `SVC`.
-        """
+        """Logarithms of the probabilities by the best machine, as `SVC.predict_log_proba`."""
         return np.asarray(self._best.predict_log_proba(X))
 
 

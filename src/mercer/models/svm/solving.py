@@ -40,16 +40,24 @@ _STRETCH = 512
 _WORK = 2**26
 
 
-def solve_several(
+def solve_duals(
     matrix: SymmetricMatrix,
-    dual: TwoClassDual,
+    dual: Dual,
     options: Options,
     *,
     warm_start: csr_array | None = None,
     eval_rows: Rows | None = None,
     report: Report | None = None,
 ) -> DualSolutions:
-    """Solve the problems of several functions; `warm_start` has a column for each function."""
+    """Solve dual problems: one with all threads, or several side by side.
+
+    `warm_start` has coefficients of all rows, of shape (n, n_functions); the functions are
+    evaluated at `eval_rows` of the matrix.
+    """
+    if not isinstance(dual, TwoClassDual) or len(dual) == 1:
+        return solve_one(
+            matrix, dual, options, warm_start=warm_start, eval_rows=eval_rows, report=report
+        )
     jobs = _Jobs(matrix, dual, options, warm_start, eval_rows)
     try:
         jobs.run(report)
