@@ -18,6 +18,12 @@ def test_adjoints_of_a_product() -> None:
     assert adjoint.scalars == {p: SEED * (X * Z)}
 
 
+def test_scalars_are_not_taken_apart() -> None:
+    p, q = parameter("p"), parameter("q")
+    assert reverse(p * q).scalars == {p * q: SEED}
+    assert list(reverse(X * (p * q)).scalars) == [p * q]
+
+
 def test_a_coordinate_function_of_the_difference() -> None:
     """(x - z)^2 has the derivative 2 (x - z) in x, and 2 (x - z)^2 in the logarithm of a scale."""
     adjoint = reverse_coordinate(DIFFERENCE * DIFFERENCE)

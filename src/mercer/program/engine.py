@@ -10,14 +10,7 @@ import numpy as np
 from mercer import _core, memory
 from mercer.linalg.symmetric import LowerTriangle
 from mercer.parallel import thread_count
-from mercer.program.expression import (
-    SEED,
-    Expr,
-    Slot,
-    cached_on_root,
-    constant,
-    substitute,
-)
+from mercer.program.expression import SEED, Expr, Slot, cached_on_root, constant, substitute
 from mercer.program.lower import Lowered, lower
 from mercer.program.pairs import (
     DOUBLE,
@@ -163,8 +156,6 @@ def product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -
         stored = gram(root, pairs, narrow=narrow)
         out: Array = np.einsum("ij,jk->ik", stored, vectors, dtype=DOUBLE)
         return out.astype(given, copy=False)
-    if not lowered.blocks:
-        return _multiply(_core.product, lowered, pairs, dtype, vectors).astype(given, copy=False)
     out = np.zeros((pairs.shape[0], vectors.shape[1]))
     for rows, cols, part in _parts(lowered, pairs):
         out[rows] += _multiply(_core.product, lowered, part, dtype, vectors[cols])
@@ -195,13 +186,10 @@ def normal_product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = F
     root, dtype, given = specialise(root, pairs, narrow=narrow)
     lowered = lower((root,))
     vectors = right_hand_sides(vectors, dtype)
-    if not lowered.blocks:
-        return _multiply(_core.normal_product, lowered, pairs, dtype, vectors).astype(
-            given, copy=False
-        )
-    out = np.zeros((pairs.shape[1], vectors.shape[1]))
-    for rows in _ranges(pairs.shape[0]):
-        part = pairs.block(rows, slice(0, pairs.shape[1]))
+    n, m = pairs.shape
+    parts = (pairs.block(rows, slice(0, m)) for rows in _ranges(n)) if lowered.blocks else [pairs]
+    out = np.zeros((m, vectors.shape[1]))
+    for part in parts:
         out += _multiply(_core.normal_product, lowered, part, dtype, vectors)
     return out.astype(given, copy=False)
 
@@ -229,18 +217,18 @@ def contract(
         computed = np.result_type(computed, special.computed)
     dtype = dtype or computed
     lowered, outputs = _contraction(tuple(roots), tuple(requests))
+    options = outputs, folded, triangle, thread_count()
     if lowered.blocks in ((), (WEIGHTS,)):
-        arguments = bind(lowered, pairs, dtype, weights)
         return list(
-            _core.contract(lowered.program, *arguments, outputs, folded, triangle, thread_count())
+            _core.contract(lowered.program, *bind(lowered, pairs, dtype, weights), *options)
         )
     total: list[Any] = []
     for rows, cols, part in _parts(lowered, pairs):
         arguments = bind(lowered, part, dtype, _cut(weights, rows, cols))
-        results = _core.contract(
-            lowered.program, *arguments, outputs, folded, triangle, thread_count()
-        )
-        total = _accumulate(total, results, requests, rows, cols, pairs.shape)
+        results = _core.contract(lowered.program, *arguments, *options)
+        places = zip(requests, results, strict=True)
+        whole = [_in_place(r, result, rows, cols, pairs.shape) for r, result in places]
+        total = [_added(*both) for both in zip(total, whole, strict=True)] if total else whole
     return total
 
 
@@ -251,13 +239,13 @@ def _are_totals(first: Expr, requests: tuple[Request, ...]) -> bool:
     The derivative of a symmetric K in any parameter is symmetric, so that
     sum_ij G_ij dK_ij = sum_{i<j} (G + G')_ij dK_ij + sum_i G_ii dK_ii.
     """
-    return all(_is_total(request) and not reads(request.expression).sources for request in requests)
-
-
-def _is_total(request: Request) -> bool:
-    if isinstance(request, CoordinateRequest):
-        return not request.wants_inputs
-    return request.kind in ("sum", "distance_scales")
+    totals = ("sum", "distance_scales")
+    for request in requests:
+        coordinate = isinstance(request, CoordinateRequest)
+        total = not request.wants_inputs if coordinate else request.kind in totals
+        if not total or reads(request.expression).sources:
+            return False
+    return True
 
 
 _MATRIX = Expr("external", (), WEIGHTS)
@@ -297,11 +285,9 @@ def _seeded(expression: Expr, seed: Expr) -> Expr:
 def _multiply(
     function: Any, lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any], vectors: Array
 ) -> Array:
+    program, result = lowered.program, lowered.results[0]
     arguments = bind(lowered, pairs, dtype)
-    result: Array = function(
-        lowered.program, lowered.results[0], *arguments, vectors, thread_count()
-    )
-    return result
+    return np.asarray(function(program, result, *arguments, vectors, thread_count()))
 
 
 def _parts(lowered: Lowered, pairs: Pairs) -> Iterator[tuple[slice, slice, Pairs]]:
@@ -340,14 +326,9 @@ def _companion(request: Request) -> tuple[Slot, tuple[Expr, ...]]:
     assert request.slot is not None
     if not isinstance(request, CoordinateRequest):
         return request.slot, ()
-    adjoint = request.adjoint
+    adjoint, body = request.adjoint, request.coordinate.body
     inputs = (adjoint.inputs,) if request.wants_inputs else ()
-    return request.slot, (
-        request.coordinate.body,
-        adjoint.columns,
-        *adjoint.scalars.values(),
-        *inputs,
-    )
+    return request.slot, (body, adjoint.columns, *adjoint.scalars.values(), *inputs)
 
 
 def _output(request: Request, register: int, lowered: Lowered) -> tuple[Any, ...]:
@@ -367,43 +348,25 @@ def _output(request: Request, register: int, lowered: Lowered) -> tuple[Any, ...
 _ROWWISE = frozenset({"row_sums", "dot_inputs", "distance_inputs"})
 
 
-def _accumulate(
-    total: list[Any],
-    results: list[Any],
-    requests: list[Request],
-    rows: slice,
-    cols: slice,
-    shape: tuple[int, int],
-) -> list[Any]:
-    """Add the results of one block to those of the whole."""
-    if not total:
-        if (rows.stop - rows.start, cols.stop - cols.start) == shape:
-            return list(results)
-        total = [
-            _zeros(request, result, shape)
-            for request, result in zip(requests, results, strict=True)
-        ]
-    for i, (request, result) in enumerate(zip(requests, results, strict=True)):
-        if request.kind in _ROWWISE:
-            total[i][rows] += result
-        elif request.kind == "column_sums":
-            total[i][cols] += result
-        elif isinstance(request, CoordinateRequest):
-            inputs, columns, scalars = result
-            if inputs is not None:
-                total[i][0][rows] += inputs
-            total[i] = (total[i][0], total[i][1] + columns, total[i][2] + scalars)
-        else:
-            total[i] = total[i] + result
-    return total
-
-
-def _zeros(request: Request, result: Any, shape: tuple[int, int]) -> Any:
-    if request.kind in _ROWWISE:
-        return np.zeros((shape[0], *result.shape[1:]))
-    if request.kind == "column_sums":
-        return np.zeros(shape[1])
+def _in_place(
+    request: Request, result: Any, rows: slice, cols: slice, shape: tuple[int, int]
+) -> Any:
+    """The result of one block, with zeros for all other rows or columns."""
     if isinstance(request, CoordinateRequest):
-        inputs = None if result[0] is None else np.zeros((shape[0], result[0].shape[1]))
-        return inputs, 0.0, 0.0
-    return 0.0
+        inputs, columns, scalars = result
+        return inputs if inputs is None else _padded(inputs, rows, shape[0]), columns, scalars
+    if request.kind in _ROWWISE:
+        return _padded(result, rows, shape[0])
+    return _padded(result, cols, shape[1]) if request.kind == "column_sums" else result
+
+
+def _padded(part: Array, place: slice, n: int) -> Array:
+    whole = np.zeros((n, *part.shape[1:]))
+    whole[place] = part
+    return whole
+
+
+def _added(first: Any, second: Any) -> Any:
+    if isinstance(first, tuple):
+        return tuple(_added(*both) for both in zip(first, second, strict=True))
+    return None if first is None else first + second

@@ -226,7 +226,7 @@ def scalar_gradient(
 @cached_on_root
 def _slopes(root: Expr) -> dict[tuple[Any, ...], Expr]:
     """The derivative of a scalar expression in each parameter entry ``(path, index)``."""
-    adjoints = propagated({root: constant(1.0)})
+    adjoints = propagated({root: constant(1.0)}, over_pairs=False)
     return {node.attr: adjoint for node, adjoint in adjoints.items() if node.op == "param"}
 
 

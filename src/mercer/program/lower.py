@@ -23,34 +23,14 @@ from mercer.program.expression import (
     constant,
 )
 
+#: Names of instructions that differ from those of their operations.
 _NAMES = {
-    "add": "add",
     "subtract": "sub",
     "multiply": "mul",
     "divide": "div",
-    "decay": "decay",
-    "log": "log",
-    "log1p": "log1p",
-    "sqrt": "sqrt",
-    "sin": "sin",
-    "cos": "cos",
-    "expm1": "expm1",
-    "sinh": "sinh",
-    "cosh": "cosh",
-    "tanh": "tanh",
-    "arctan2": "arctan2",
     "absolute": "abs",
-    "sign": "sign",
     "minimum": "min",
     "maximum": "max",
-    "less": "less",
-    "equal": "equal",
-    "where": "where",
-    "x": "x",
-    "z": "z",
-    "difference": "difference",
-    "seed": "seed",
-    "identity": "identity",
 }
 _ONE, _ZERO = constant(1.0), constant(0.0)
 
@@ -158,15 +138,12 @@ def _assemble(
     for t, (node, step) in enumerate(steps):
         sources = [place[o] for o in step.operands]
         free.extend({place[o] for o in step.operands if last_use[o] == t})
-        if free:
-            place[node] = free.pop()
-        else:
-            place[node] = count
+        if not free:
+            free.append(count)
             count += 1
-        if step.name == "weight":
-            scalars = [tables.scalar(*step.scalars)]
-        else:
-            scalars = [tables.scalar(s) for s in step.scalars]
+        place[node] = free.pop()
+        together = [step.scalars] if step.name == "weight" else [(s,) for s in step.scalars]
+        scalars = [tables.scalar(*group) for group in together]
         abc = [*sources, *step.indices, 0, 0, 0][:3]
         code[t] = [_core.OPCODES[step.name], place[node], *abc, *[*scalars, 0, 0][:2]]
     return code, max(count, 1), [place[o] for o in outputs]
@@ -197,7 +174,7 @@ def _select(node: Expr, tables: Tables) -> Step:
     select = _SELECT.get(node.op)
     if select is not None:
         return select(node, tables)
-    return Step(_NAMES[node.op], tuple(_pair(a) for a in node.args))
+    return Step(_NAMES.get(node.op, node.op), tuple(_pair(a) for a in node.args))
 
 
 def _pair(a: Expr) -> Expr:

@@ -66,15 +66,15 @@ TABLE: dict[str, Operation] = {
     "minimum": Operation(
         np.minimum,
         (
-            lambda g, a, y: apply("where", apply("less", a[1], a[0]), 0.0, g),
-            lambda g, a, y: apply("where", apply("less", a[1], a[0]), g, 0.0),
+            lambda g, a, y: apply("where", a[1] < a[0], 0.0, g),
+            lambda g, a, y: apply("where", a[1] < a[0], g, 0.0),
         ),
     ),
     "maximum": Operation(
         np.maximum,
         (
-            lambda g, a, y: apply("where", apply("less", a[0], a[1]), 0.0, g),
-            lambda g, a, y: apply("where", apply("less", a[0], a[1]), g, 0.0),
+            lambda g, a, y: apply("where", a[0] < a[1], 0.0, g),
+            lambda g, a, y: apply("where", a[0] < a[1], g, 0.0),
         ),
     ),
     "power": Operation(
@@ -226,10 +226,6 @@ def _add(a: Expr, b: Expr) -> Expr:
     return _make("maximum" if both else "add", a, b)
 
 
-def _arccos(c: Expr) -> Expr:
-    return apply("arctan2", apply("sqrt", (1.0 - c) * (1.0 + c)), c)
-
-
 _DERIVED: dict[str, Callable[..., Expr]] = {
     "power": _power,
     "float_power": _power,
@@ -243,7 +239,7 @@ _DERIVED: dict[str, Callable[..., Expr]] = {
     "log10": lambda a: apply("log", a) / math.log(10.0),
     "tan": lambda a: apply("sin", a) / apply("cos", a),
     "arctan": lambda a: apply("arctan2", a, constant(1.0)),
-    "arccos": _arccos,
+    "arccos": lambda c: apply("arctan2", apply("sqrt", (1.0 - c) * (1.0 + c)), c),
     "arcsin": lambda s: apply("arctan2", s, apply("sqrt", (1.0 - s) * (1.0 + s))),
     "hypot": _hypot,
     "fabs": lambda a: apply("absolute", a),
@@ -318,39 +314,24 @@ def _simplify_multiply(a: Expr, b: Expr) -> Expr | None:
         return constant(0.0)
     if not b.is_pair and a.op == "multiply" and a.is_pair and not a.args[1].is_pair:
         return _make("multiply", a.args[0], _make("multiply", a.args[1], b))
-    if not b.is_pair and a.op == "multiply" and _is_constant_pair(a.args[1], b):
+    if b.op == "const" and a.op == "multiply" and a.args[1].op == "const":
         return _make("multiply", a.args[0], constant(a.args[1].attr * b.attr))
     if a.is_pair and b.is_pair:
-        gathered = _gather_scalars(a, b)
-        return _join_exponentials(a, b) if gathered is None else gathered
+        # exp(u) exp(v) = exp(u + v): one exponential for a product of RBFs, and no early underflow.
+        if a.op == b.op == "exp":
+            return _make("exp", _make("add", a.args[0], b.args[0]))
+        return _gather_scalars(a, b)
     return None
-
-
-def _join_exponentials(a: Expr, b: Expr) -> Expr | None:
-    """exp(u) exp(v) = exp(u + v): one exponential for a product of RBFs, and no early underflow."""
-    if a.op == "exp" and b.op == "exp":
-        return _make("exp", _make("add", a.args[0], b.args[0]))
-    return None
-
-
-def _is_constant_pair(a: Expr, b: Expr) -> bool:
-    return a.op == "const" and b.op == "const"
 
 
 def _gather_scalars(a: Expr, b: Expr) -> Expr | None:
     """(s a)(t b) = (a b)(s t): scalar factors move outward, where they merge."""
-    (a, s), (b, t) = _split_scalar(a), _split_scalar(b)
-    if s is None and t is None:
+    one = constant(1.0)
+    pairs = [c.args if c.op == "multiply" and not c.args[1].is_pair else (c, one) for c in (a, b)]
+    (a, s), (b, t) = pairs
+    if s is one and t is one:
         return None
-    scalar = t if s is None else s if t is None else _make("multiply", s, t)
-    assert scalar is not None
-    return _make("multiply", _make("multiply", a, b), scalar)
-
-
-def _split_scalar(a: Expr) -> tuple[Expr, Expr | None]:
-    if a.op == "multiply" and not a.args[1].is_pair:
-        return a.args[0], a.args[1]
-    return a, None
+    return _make("multiply", _make("multiply", a, b), _make("multiply", s, t))
 
 
 def _simplify_divide(a: Expr, b: Expr) -> Expr | None:

@@ -39,19 +39,18 @@ def reverse(*roots: Expr) -> Adjoint:
     The adjoint of one root is `SEED`; those of several roots are seeds with the numbers 0, 1, ...
     """
     seeds = [SEED] if len(roots) == 1 else [Expr("seed", (), i) for i in range(len(roots))]
-    adjoints = propagated(dict(zip(roots, seeds, strict=True)))
+    adjoints = propagated(dict(zip(roots, seeds, strict=True)), over_pairs=True)
     return Adjoint(
         {node: adjoint for node, adjoint in adjoints.items() if not node.is_pair},
         {node: adjoint for node, adjoint in adjoints.items() if node.is_pair and not node.args},
     )
 
 
-def propagated(adjoints: dict[Expr, Expr]) -> dict[Expr, Expr]:
+def propagated(adjoints: dict[Expr, Expr], over_pairs: bool) -> dict[Expr, Expr]:
     """The adjoints of expressions, and those of all that they are made of.
 
-    Scalars inside expressions over pairs are not taken apart.
+    Only expressions over pairs are taken apart, or only scalars.
     """
-    over_pairs = any(root.is_pair for root in adjoints)
     for node in reversed(walk(tuple(adjoints))):
         if node not in adjoints or node.is_pair != over_pairs:
             continue

@@ -39,7 +39,7 @@ class Slabs:
         """The matrix of all pairs."""
         slot = _slot(self.leaf)
         lowered = lower((self.leaf,))
-        scalars = pairs.values.scalars(lowered.scalars)
+        program = lowered.program, lowered.results[0], pairs.values.scalars(lowered.scalars)
         symmetric = pairs.rows is pairs.cols
         sides = [packing(slot, pairs, m, self.dtype) for m in pairs.matrices(slot.view)]
         step = max(_LEAST, _SLAB // (max(pairs.shape) * self.dtype.itemsize))
@@ -49,17 +49,7 @@ class Slabs:
             b = _side(sides[1], columns)
             a = b if symmetric else _side(sides[0], columns)
             out = part if first else sums
-            _core.gram(
-                lowered.program,
-                lowered.results[0],
-                scalars,
-                a,
-                b,
-                [],
-                out,
-                symmetric,
-                thread_count(),
-            )
+            _core.gram(*program, a, b, [], out, symmetric, thread_count())
             if first:
                 sums += part
         return sums
