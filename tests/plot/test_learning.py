@@ -75,7 +75,7 @@ def test_steps_of_a_batch_are_drawn_as_they_are() -> None:
 
 @pytest.mark.parametrize("window", [0, -3, 2.5])
 def test_a_window_is_a_positive_whole_number(window: Any) -> None:
-    with pytest.raises(ParameterError, match=r"window = .* at least 1; pass"):
+    with pytest.raises(ParameterError, match=r"window = .* >= 1; pass"):
         draw(Regressor(ERRORS).fit(), window=window)
 
 

@@ -92,6 +92,11 @@ class BlockTransformer(TransformerMixin, auto_wrap_output_keys=None):  # type: i
         if "transform" in cls.__dict__:
             setattr(cls, "transform", by_blocks(cls.transform))  # noqa: B010
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and transform the same rows.
 

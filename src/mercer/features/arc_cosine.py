@@ -19,8 +19,6 @@ from mercer.kernels.dot_product import ArcCosine
 from mercer.kernels.points import Points
 from mercer.linalg.blocked import multiply
 
-__all__ = ["ArcCosineFeatures"]
-
 Array = NDArray[np.floating[Any]]
 
 
@@ -85,10 +83,8 @@ class ArcCosineFeatures(DrawnFeatures):
         The kernel.
     maps_ : list
         The random weights, for each term of the kernel.
-    n_features_in_ : int
-        The number of input columns.
-    feature_names_in_ : ndarray of str
-        The names of the input columns, if X has names.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of input columns and, if X has names, their names.
 
     References
     ----------

@@ -32,8 +32,6 @@ from mercer.kernels.wrappers import (
     Warped,
 )
 
-__all__ = ["Factor", "Term", "expand", "shares"]
-
 # The largest number of terms of an expansion.
 _MOST_TERMS = 10_000
 # Leaf kernels that are functions of x - z.

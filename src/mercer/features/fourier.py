@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,7 @@ from mercer import _core
 from mercer.exceptions import NoFeatureMapError
 from mercer.features.expansion import Factor, Term
 from mercer.features.normal_draws import normals_and_uniforms
-from mercer.features.projections import (
-    Dense,
-    Projection,
-    Structured,
-    fastfood,
-    project,
-    sorf,
-)
+from mercer.features.projections import Dense, Projection, Structured, fastfood, project, sorf
 from mercer.features.spectral_measures import (
     GaussianMixture,
     Measure,
@@ -31,16 +24,10 @@ from mercer.features.spectral_measures import (
     independent,
     spectral_measure,
 )
-from mercer.features.transformer import (
-    ConstantFeature,
-    DrawnFeatures,
-    FeatureTransformer,
-    TermMap,
-)
+from mercer.features.transformer import ConstantFeature, DrawnFeatures, FeatureTransformer, TermMap
+from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.parallel import thread_count
-
-__all__ = ["Fastfood", "RandomFourier"]
 
 Array = NDArray[np.floating[Any]]
 
@@ -73,6 +60,14 @@ class CosinesAndSines:
         _core.waves(out, self.n_angles, self.amplitude, thread_count())
 
 
+class _Part(NamedTuple):
+    """A factor of a term, and what its frequencies are drawn from."""
+
+    kernel: Kernel
+    measure: Measure
+    centre: Array  # of its columns
+
+
 class _FourierTransformer(FeatureTransformer):
     """Base of random Fourier features, for any distribution of frequencies."""
 
@@ -80,24 +75,22 @@ class _FourierTransformer(FeatureTransformer):
 
     def _fixed_widths(self, terms: Sequence[Term]) -> list[int]:
         """Products of cosines are exact if n_components allows all sums of their frequencies."""
-        widths = super()._fixed_widths(terms)
+        widths = [_fixed_width(term) for term in terms]
         if sum(max(width, 1) for width in widths) <= self.n_components:
             return widths
         return [width if width <= 2 else 0 for width in widths]
 
-    def _fixed_width(self, term: Term) -> int:
-        measures = [spectral_measure(factor.kernel) for factor in term.factors]
-        return 2 ** len(measures) if all(isinstance(m, PointMass) for m in measures) else 0
-
     def _draw(self, term: Term, width: int, points: Points, rng: np.random.Generator) -> TermMap:
         if not term.factors:
             return ConstantFeature(math.sqrt(term.weight))
-        n_angles = (width + 1) // 2
-        measures = [spectral_measure(factor.kernel) for factor in term.factors]
-        if width == self._fixed_width(term):
-            drawn = _all_sums(term.factors, measures, points)
-        else:
-            drawn = self._projections(term.factors, independent(measures), n_angles, points, rng)
+        all_sums = width == _fixed_width(term)
+        measures: Sequence[Measure] = [spectral_measure(f.kernel) for f in term.factors]
+        measures = measures if all_sums else independent(measures)
+        parts = [
+            _Part(factor.kernel, measure, points.centre(factor.view))
+            for factor, measure in zip(term.factors, measures, strict=True)
+        ]
+        drawn = _all_sums(parts) if all_sums else self._projections(parts, (width + 1) // 2, rng)
         sources, projections = _joined(term.factors, drawn)
         return CosinesAndSines(
             projections,
@@ -109,34 +102,22 @@ class _FourierTransformer(FeatureTransformer):
 
     @abstractmethod
     def _projections(
-        self,
-        factors: Sequence[Factor],
-        measures: Sequence[Measure],
-        count: int,
-        points: Points,
-        rng: np.random.Generator,
-    ) -> tuple[Projection, ...]:
+        self, parts: Sequence[_Part], count: int, rng: np.random.Generator
+    ) -> list[Projection]:
         """Draw the frequencies of a product of kernels, one projection for each factor."""
 
     def _structured(
-        self,
-        factors: Sequence[Factor],
-        measures: Sequence[Measure],
-        count: int,
-        points: Points,
-        rng: np.random.Generator,
-        draw: Any,
-    ) -> tuple[Projection, ...]:
+        self, parts: Sequence[_Part], count: int, rng: np.random.Generator, draw: Callable[..., Any]
+    ) -> list[Projection]:
         """Rows of Hadamard products, scaled to the lengths of normal vectors times radii."""
-        projections = []
-        for factor, measure in zip(factors, measures, strict=True):
+        projections: list[Projection] = []
+        for kernel, measure, centre in parts:
             if not (isinstance(measure, GaussianMixture) and measure.isotropic):
                 raise NoFeatureMapError(
-                    f"{type(self).__name__}: the frequencies of {factor.kernel!r:.80} are not "
-                    "spread evenly over all directions, as products of Hadamard matrices are; use "
+                    f"{type(self).__name__}: the frequencies of {kernel!r:.80} are not spread "
+                    "evenly over all directions, as products of Hadamard matrices are; use "
                     'mercer.RandomFourier with method="orthogonal".'
                 )
-            centre = points.centre(factor.view)
             self._require_memory(8 * 16 * (count + len(centre)), "random diagonals")
             diagonals, permutations = draw(count, len(centre), rng)
             blocks, _, size = diagonals.shape
@@ -144,7 +125,7 @@ class _FourierTransformer(FeatureTransformer):
             scales = np.sqrt(rng.chisquare(size, size=(blocks, size))) * radii
             lengths = np.broadcast_to(measure.lengths, centre.shape).astype(float)
             projections.append(Structured(diagonals, scales, permutations, centre, lengths))
-        return tuple(projections)
+        return projections
 
 
 class RandomFourier(_FourierTransformer, DrawnFeatures):
@@ -184,10 +165,8 @@ class RandomFourier(_FourierTransformer, DrawnFeatures):
         The kernel with numeric length-scales.
     maps_ : list
         The random numbers, for each term of the kernel.
-    n_features_in_ : int
-        The number of input columns.
-    feature_names_in_ : ndarray of str
-        The names of the input columns, if X has names.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of input columns and, if X has names, their names.
 
     See Also
     --------
@@ -213,26 +192,16 @@ class RandomFourier(_FourierTransformer, DrawnFeatures):
     _methods = ("orthogonal", "iid", "sobol", "structured")
 
     def _projections(
-        self,
-        factors: Sequence[Factor],
-        measures: Sequence[Measure],
-        count: int,
-        points: Points,
-        rng: np.random.Generator,
-    ) -> tuple[Projection, ...]:
+        self, parts: Sequence[_Part], count: int, rng: np.random.Generator
+    ) -> list[Projection]:
         if self.method == "structured":
-            return self._structured(factors, measures, count, points, rng, sorf)
-        centres = [points.centre(factor.view) for factor in factors]
-        widths = [len(centre) for centre in centres]
-        numbers = [measure.n_uniforms(w) for measure, w in zip(measures, widths, strict=True)]
+            return self._structured(parts, count, rng, sorf)
+        widths = [len(part.centre) for part in parts]
+        numbers = [p.measure.n_uniforms(w) for p, w in zip(parts, widths, strict=True)]
         self._require_memory(8 * 4 * count * (sum(widths) + sum(numbers)), "random frequencies")
         normals, uniforms = normals_and_uniforms(self.method, count, sum(widths), sum(numbers), rng)
-        return tuple(
-            Dense(np.ascontiguousarray(measure.frequencies(g, u).T), centre)
-            for measure, centre, g, u in zip(
-                measures, centres, _split(normals, widths), _split(uniforms, numbers), strict=True
-            )
-        )
+        draws = zip(parts, _split(normals, widths), _split(uniforms, numbers), strict=True)
+        return [_dense(part.measure.frequencies(g, u), part.centre) for part, g, u in draws]
 
 
 class Fastfood(_FourierTransformer):
@@ -259,10 +228,8 @@ class Fastfood(_FourierTransformer):
         The kernel with numeric length-scales.
     maps_ : list
         The random numbers, for each term of the kernel.
-    n_features_in_ : int
-        The number of input columns.
-    feature_names_in_ : ndarray of str
-        The names of the input columns, if X has names.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of input columns and, if X has names, their names.
 
     See Also
     --------
@@ -284,36 +251,35 @@ class Fastfood(_FourierTransformer):
     """
 
     def _projections(
-        self,
-        factors: Sequence[Factor],
-        measures: Sequence[Measure],
-        count: int,
-        points: Points,
-        rng: np.random.Generator,
-    ) -> tuple[Projection, ...]:
-        return self._structured(factors, measures, count, points, rng, fastfood)
+        self, parts: Sequence[_Part], count: int, rng: np.random.Generator
+    ) -> list[Projection]:
+        return self._structured(parts, count, rng, fastfood)
 
 
-def _all_sums(
-    factors: Sequence[Factor], measures: Sequence[Measure], points: Points
-) -> tuple[Projection, ...]:
+def _fixed_width(term: Term) -> int:
+    """The number of features of a product of cosines; 0 for other terms."""
+    measures = [spectral_measure(factor.kernel) for factor in term.factors]
+    return 2 ** len(measures) if all(isinstance(m, PointMass) for m in measures) else 0
+
+
+def _all_sums(parts: Sequence[_Part]) -> list[Projection]:
     """The frequencies of a product of cosines: w_1 +- w_2 +- ..., with all choices of signs."""
-    signs = np.array([(1.0, *others) for others in product((1.0, -1.0), repeat=len(factors) - 1)])
-    projections = []
-    for factor, measure, sign in zip(factors, measures, signs.T, strict=True):
-        centre = points.centre(factor.view)
+    signs = np.array([(1.0, *others) for others in product((1.0, -1.0), repeat=len(parts) - 1)])
+    projections: list[Projection] = []
+    for (_, measure, centre), sign in zip(parts, signs.T, strict=True):
         alike = measure.frequencies(np.empty((len(sign), len(centre))), np.empty((len(sign), 0)))
-        projections.append(Dense(np.ascontiguousarray((sign[:, None] * alike).T), centre))
-    return tuple(projections)
+        projections.append(_dense(sign[:, None] * alike, centre))
+    return projections
+
+
+def _dense(frequencies: Array, centre: Array) -> Dense:
+    return Dense(np.ascontiguousarray(frequencies.T), centre)
 
 
 def _joined(
     factors: Sequence[Factor], projections: Sequence[Projection]
 ) -> tuple[tuple[int, ...], tuple[Projection, ...]]:
-    """Add the matrices of factors that read the same columns, for one product with the data.
-
-    Returns the indices of the factors whose columns are read, and one projection per index.
-    """
+    """The factors whose columns are read, and their projections, added where columns are equal."""
     joined: dict[int, Projection] = {}
     for i, (factor, projection) in enumerate(zip(factors, projections, strict=True)):
         steps = factor.scope.view.steps

@@ -15,8 +15,6 @@ from scipy.stats import qmc
 from mercer.exceptions import ParameterError
 from mercer.sampling import random_numbers
 
-__all__ = ["generator", "normals_and_uniforms", "orthogonal_normals"]
-
 Array = NDArray[np.float64]
 
 # Number of columns for which scipy has direction numbers.

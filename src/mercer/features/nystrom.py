@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -28,8 +28,6 @@ from mercer.streams.targets import NoTargets
 from mercer.validity.required import require_finite_values, require_positive
 
 Array = NDArray[np.floating[Any]]
-
-__all__ = ["Nystrom"]
 
 # Number of rows from which the trace error is estimated if the selection did not compute it.
 _SAMPLE = 5000
@@ -76,10 +74,8 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
     trace_error_ : float
         The unexplained share of the (weighted) trace of the kernel matrix; 0 is exact. Except for
         "rpcholesky" it is estimated from at most 5000 rows.
-    n_features_in_ : int
-        Number of columns seen during fit, if the data have columns.
-    feature_names_in_ : ndarray of str
-        Names of columns seen during fit, if all are strings.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number and the names of the input columns, if X has them.
 
     See Also
     --------
@@ -166,14 +162,8 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         validate_data(self, rows.first_row.data, "no_validation", reset=True, skip_check_array=True)
         self.kernel_ = rows.resolve(kernel or self._kernel_or_default(self.kernel))
         rng = random_numbers(self.random_state, type(self).__name__)
-        chosen = select_rows(
-            self.kernel_,
-            rows,
-            self.landmarks,
-            self.n_landmarks,
-            rng,
-            owner=type(self).__name__,
-        )
+        owner = type(self).__name__
+        chosen = select_rows(self.kernel_, rows, self.landmarks, self.n_landmarks, rng, owner=owner)
         kept = self._factorise(chosen.points)
         self.landmarks_ = chosen.points[kept].detached()
         self.landmark_indices_ = None if chosen.indices is None else chosen.indices[kept]
@@ -202,17 +192,13 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         if not rows.statistics.weighted:
             return rows.apply_to(uniform_rows(len(rows), _SAMPLE, rng), self._unexplained)
         drawn = rows.map_sum(RowDraw(_SAMPLE, seed_from(rng))).rows
-        return rows.apply_to(drawn, self._unexplained_of_draw)
+        return rows.apply_to(drawn, partial(self._unexplained, drawn_by_weight=True))
 
-    def _unexplained_of_draw(self, part: RowBlock) -> float:
-        """The unexplained share of the trace, from rows drawn in proportion to their weights."""
-        return self._unexplained(replace(part, weights=None))
-
-    def _unexplained(self, part: RowBlock) -> float:
+    def _unexplained(self, part: RowBlock, *, drawn_by_weight: bool = False) -> float:
         """The unexplained share of the trace of some rows."""
         diagonal = np.asarray(self.kernel_.diag(part.points), dtype=np.float64)
         explained = np.square(self._features(part.points), dtype=np.float64).sum(axis=1)
-        mass = part.mass
+        mass = np.ones(len(part)) if drawn_by_weight else part.mass
         total = float(mass @ diagonal)
         return float(mass @ np.maximum(diagonal - explained, 0)) / total if total > 0 else 0.0
 
@@ -235,8 +221,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
     def _features(self, points: Points) -> Array:
         cross = self.kernel_(points, self.landmarks_)
         upper = self.factor_.astype(cross.dtype, copy=False)
-        whitening = Whitening(np.arange(len(upper)), upper)
-        return whitening.apply(cross)
+        return Whitening(np.arange(len(upper)), upper).apply(cross)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Compute pre-images, points with given features, for kernels with an input gradient.
@@ -244,7 +229,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         Parameters
         ----------
         X : array-like of shape (n, rank)
-            Features, as `transform` returns them; there need not be a point with these features.
+            Features, as `transform` returns them; no point need have exactly these features.
 
         Returns
         -------
@@ -271,8 +256,3 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
     @property
     def _n_features_out(self) -> int:
         return len(self.factor_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

@@ -20,8 +20,6 @@ from mercer.kernels.dot_product import Linear, Polynomial
 from mercer.kernels.points import Points
 from mercer.kernels.wrappers import Exponential
 
-__all__ = ["PositiveFeatures"]
-
 Array = NDArray[np.floating[Any]]
 
 # The largest logarithm of the constant factor of a term.
@@ -89,10 +87,8 @@ class PositiveFeatures(DrawnFeatures):
         The kernel.
     maps_ : list
         The random numbers, for each term of the kernel.
-    n_features_in_ : int
-        The number of input columns.
-    feature_names_in_ : ndarray of str
-        The names of the input columns, if X has names.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of input columns and, if X has names, their names.
 
     References
     ----------

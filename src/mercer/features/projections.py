@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,24 +16,12 @@ from mercer import _core
 from mercer.linalg.blocked import multiply
 from mercer.parallel import thread_count
 
-__all__ = ["Dense", "Projection", "Structured", "fastfood", "project", "sorf"]
-
 Array = NDArray[np.floating[Any]]
 # A dense matrix, or a sparse one: scipy's classes are untyped.
 Matrix = Any
 
 # Smallest Hadamard matrix of `sorf`; smaller ones have too few directions.
 _SMALLEST_SORF = 128
-
-
-class Projection(Protocol):
-    """A linear map of rows."""
-
-    def write(self, rows: Matrix, out: Array) -> None:
-        """Write the projections of the rows to `out`."""
-
-    def cast(self, dtype: Any) -> Self:
-        """Convert the projection to another precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +72,9 @@ class Structured:
         dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
         rows = (dense - self.centre) / self.lengths
         _core.hadamard(rows, self.diagonals, self.permutations, self.scales, out, thread_count())
+
+
+Projection = Dense | Structured
 
 
 def sorf(count: int, width: int, rng: np.random.Generator) -> tuple[Array, None]:

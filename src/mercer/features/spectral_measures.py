@@ -15,10 +15,11 @@ A kernel of your own, here 1 / (1 + r^2), gets random features by registering it
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,26 +56,30 @@ _LARGEST_RADIUS = 1e15
 _MANY_HARMONICS = 1e8
 
 
-class Measure(Protocol):
+class Measure(ABC):
     """A distribution of frequencies."""
 
     @property
     def isotropic(self) -> bool:
         """Whether the scaled frequencies have a direction that is uniform on the sphere."""
+        return False
 
     @property
     def symmetric(self) -> bool:
         """Whether w and -w are equally likely."""
+        return True
 
     def n_uniforms(self, width: int) -> int:
         """Count the uniform numbers for one frequency vector of this width."""
+        return 0
 
+    @abstractmethod
     def frequencies(self, normals: Array, uniforms: Array) -> Array:
         """Turn standard normal rows, and rows of uniform numbers, into frequencies."""
 
 
 @dataclass(frozen=True)
-class GaussianMixture:
+class GaussianMixture(Measure):
     r"""Normal frequencies with a random radius, w = shift + r g / l.
 
     This is the measure of mixtures of RBFs, k(x, z) = E exp(-r^2 \|x - z\|^2 / (2 l^2)).
@@ -132,7 +137,7 @@ class GaussianMixture:
 
 
 @dataclass(frozen=True)
-class PointMass:
+class PointMass(Measure):
     """A single frequency: the measure of a cosine.
 
     Parameters
@@ -149,16 +154,11 @@ class PointMass:
     """
 
     frequency: Any
-    isotropic = False
 
     @property
     def symmetric(self) -> bool:
         """Whether the frequency is zero: a constant kernel."""
         return not np.any(self.frequency)
-
-    def n_uniforms(self, width: int) -> int:
-        """Return 0."""
-        return 0
 
     def frequencies(self, normals: Array, uniforms: Array) -> Array:
         """The one frequency, for every draw."""
@@ -166,7 +166,7 @@ class PointMass:
 
 
 @dataclass(frozen=True)
-class FourierSeries:
+class FourierSeries(Measure):
     r"""Integer multiples of 2 pi / period, independent in each column.
 
     exp(-2 sin^2(pi t / period) / l^2) = sum_n e^(-a) I(n, a) cos(2 pi n t / period), a = 1 / l^2,
@@ -190,12 +190,6 @@ class FourierSeries:
 
     period: float
     lengths: Any
-    isotropic = False
-    symmetric = True
-
-    def n_uniforms(self, width: int) -> int:
-        """Return 0: normal numbers are converted to probabilities."""
-        return 0
 
     def frequencies(self, normals: Array, uniforms: Array) -> Array:
         """The multiples at the probabilities of the normal numbers."""
@@ -218,7 +212,7 @@ def _harmonics(normals: Array, concentration: float) -> Array:
 
 
 @dataclass(frozen=True)
-class EitherSign:
+class EitherSign(Measure):
     """A measure made symmetric: its frequencies with random signs.
 
     Parameters
@@ -236,7 +230,6 @@ class EitherSign:
     """
 
     measure: Measure
-    symmetric = True
 
     @property
     def isotropic(self) -> bool:

@@ -18,8 +18,6 @@ from mercer.exceptions import ParameterError, as_data_errors
 from mercer.maps.forecast import forecast
 from mercer.maps.monomials import Floats, graded_features, polynomial_names
 
-__all__ = ["TaylorRBF"]
-
 
 class TaylorRBF(TransformerMixin, BaseEstimator):
     """The infinite feature map of the RBF kernel, truncated at a total degree.
@@ -39,10 +37,8 @@ class TaylorRBF(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    n_features_in_ : int
-        The number of input columns.
-    feature_names_in_ : ndarray of str
-        The names of the input columns, if X has names.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of input columns and, if X has names, their names.
 
     Examples
     --------

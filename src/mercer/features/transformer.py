@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -33,8 +35,6 @@ from mercer.parallel import single_blas
 from mercer.rows.rows import RowBlock, RowSource
 from mercer.streams.targets import NoTargets
 
-__all__ = ["ConstantFeature", "DrawnFeatures", "FeatureTransformer", "TermMap"]
-
 Array = NDArray[np.floating[Any]]
 
 # Size of the features of a block of rows, in bytes; fits in the cache.
@@ -47,14 +47,9 @@ _FORECAST_BYTES = 2**26
 _CENTRE_ROWS = 127
 
 
-@dataclass(frozen=True, eq=False)
-class _Centres:
+def _centres(views: Sequence[View], part: RowBlock) -> list[Array]:
     """The medians of the columns of views, for some rows."""
-
-    views: Sequence[View]
-
-    def __call__(self, part: RowBlock) -> list[Array]:
-        return [part.points.centre(view) for view in self.views]
+    return [part.points.centre(view) for view in views]
 
 
 class TermMap(Protocol):
@@ -150,24 +145,20 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         """The first row, with the column centres of a sample of rows attached."""
         views = [factor.view for term in self._terms(kernel) for factor in term.factors]
         some = np.arange(0, len(rows), -(-len(rows) // _CENTRE_ROWS))
-        centres = rows.apply_to(some, _Centres(views))
+        centres = rows.apply_to(some, partial(_centres, views))
         return rows.first_row.about(dict(zip(views, centres, strict=True)))
 
-    _head: Points | None = None
-
-    @property
-    def _known_row(self) -> Points | None:
-        return self._head
+    _known_row: Points | None = None
 
     def _draw_all(self, resolved: Kernel, points: Points) -> None:
-        terms = self._terms(resolved)
+        terms, owner = self._terms(resolved), type(self).__name__
         weights, fixed = [term.weight for term in terms], self._fixed_widths(terms)
-        widths = shares(type(self).__name__, weights, fixed, self.n_components)
-        rng = generator(self.random_state, type(self).__name__)
+        widths = shares(owner, weights, fixed, self.n_components)
+        rng = generator(self.random_state, owner)
         drawn = zip(terms, widths, strict=True)
-        self.maps_: list[Any] = [self._draw(term, width, points, rng) for term, width in drawn]
+        self.maps_ = [self._draw(term, width, points, rng) for term, width in drawn]
         self.kernel_ = resolved
-        self._head = points[[0]].detached()
+        self._known_row = points[[0]].detached()
 
     def transform(self, X: Any) -> Array:
         """Compute the features.
@@ -197,12 +188,8 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         """Draw the features of one term."""
 
     def _fixed_widths(self, terms: Sequence[Term]) -> list[int]:
-        """Count the features of each term; 0 for terms that share the remaining components."""
-        return [self._fixed_width(term) for term in terms]
-
-    def _fixed_width(self, term: Term) -> int:
-        """Count the features of a term with an exact map; 0 for other terms."""
-        return 0 if term.factors else 1
+        """Count the features of terms with an exact map; 0 for those that share the others."""
+        return [0 if term.factors else 1 for term in terms]
 
     def _check_parameters(self) -> None:
         checks.require_count(type(self).__name__, "n_components", self.n_components, example=1000)
@@ -246,7 +233,9 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         maps = [map_.cast(dtype) for map_ in maps]
         if not self._may_overflow:
             self._require_range([matrix for term in parts for matrix in term], dtype)
-        out = self._empty(len(points), dtype)
+        shape = len(points), self._n_features_out
+        self._require_memory(math.prod(shape) * dtype.itemsize, f"features of {shape[0]} rows")
+        out = np.empty(shape, dtype)
         with single_blas():
             for rows in _blocks(out):
                 self._write_rows(maps, parts, rows, out[rows])
@@ -255,11 +244,9 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
     def _write_rows(
         self, maps: Sequence[TermMap], parts: Sequence[Sequence[Any]], rows: slice, out: Array
     ) -> None:
-        start = 0
-        for map_, matrices in zip(maps, parts, strict=True):
-            end = start + map_.width
-            map_.write([matrix[rows] for matrix in matrices], out[:, start:end])
-            start = end
+        stops = np.cumsum([map_.width for map_ in maps])
+        for map_, stop, matrices in zip(maps, stops, parts, strict=True):
+            map_.write([matrix[rows] for matrix in matrices], out[:, stop - map_.width : stop])
         if self._may_overflow and not _core.all_finite(out):
             raise DataError(
                 f"{type(self).__name__}: features of rows {rows.start} to {rows.stop} are beyond "
@@ -275,11 +262,6 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
                 f"projections are beyond the range of {dtype}; scale the data."
             )
 
-    def _empty(self, rows: int, dtype: Any) -> Array:
-        width = self._n_features_out
-        self._require_memory(rows * width * dtype.itemsize, f"features of {rows} rows")
-        return np.empty((rows, width), dtype=dtype)
-
     def _require_memory(self, size: int, what: str) -> None:
         if size > _FORECAST_BYTES:
             memory.require(
@@ -287,11 +269,6 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
                 f"{type(self).__name__}: {self.n_components} {what}",
                 "pass fewer n_components, transform fewer rows at a time, or use float32",
             )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 class DrawnFeatures(FeatureTransformer):

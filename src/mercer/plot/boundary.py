@@ -10,17 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import is_outlier_detector
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimator import checks
 from mercer.exceptions import DataError
 from mercer.models.representer import RepresenterModel
-from mercer.plot.canvas import (
-    COLOURS,
-    GREY,
-    Array,
-    Display,
-    Numbers,
-    numbers_of,
-    positive_integer,
-)
+from mercer.plot.canvas import COLOURS, GREY, Array, Display, Numbers, numbers_of
 from mercer.plot.decision import OWNER, ROUNDING, Decision
 
 if TYPE_CHECKING:
@@ -38,18 +31,17 @@ _RING_AREA = 260.0
 class BoundaryDisplay(Display):
     """The surface of a model of two inputs, with boundary, margins, data and coefficients.
 
-    The surface is scikit-learn's `DecisionBoundaryDisplay`. Added to it are the lines between
-    classes, where the prediction changes, the lines where the decision function is -1 and 1, the
-    data, and rings around the points over which the model is expanded, or its support vectors, with
-    areas in proportion to their coefficients.
+    The surface is scikit-learn's `DecisionBoundaryDisplay`. Lines are added where the prediction
+    changes, and dashed lines where the decision function is -1 and 1. Rings mark the points over
+    which the model is expanded; their areas are in proportion to the coefficients.
 
     Parameters
     ----------
     surface : sklearn.inspection.DecisionBoundaryDisplay
         The response on a grid.
     threshold : float or None
-        The response at which the prediction of two classes changes, such as 0 of a decision
-        function; None for regression and more classes.
+        The response at which the prediction of two classes changes; None for regression and for
+        more classes.
     method : str
         The method of the model that gave the response.
     data : ndarray of shape (n, 2)
@@ -59,13 +51,11 @@ class BoundaryDisplay(Display):
     classes : ndarray, optional
         The labels, in the order of the surface; None for regression.
     carriers : ndarray of shape (p, 2), optional
-        The points over which the model is expanded: the support vectors of a support vector
-        machine; for a search, the points of ``best_estimator_``.
+        The points with rings: support vectors, or all points of the expansion.
     weights : ndarray of shape (p,), optional
         Absolute values of their coefficients; norms over several outputs.
     one_class : bool, default=False
-        Whether the model is an outlier detector with labels 1 and -1, which has a boundary but no
-        margins.
+        Whether the model is an outlier detector, which has a boundary but no margins.
 
     Attributes
     ----------
@@ -77,10 +67,8 @@ class BoundaryDisplay(Display):
         The data, one collection for each class.
     rings_ : matplotlib PathCollection or None
         The rings.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes, and their figure.
 
     See Also
     --------
@@ -131,10 +119,9 @@ class BoundaryDisplay(Display):
         y : array-like of shape (n,), optional
             Labels or targets, which determine the colours of the points.
         response_method : {"auto", "decision_function", "predict_proba", "predict"}
-            The response to draw; by default the first method of the classifier whose response
-            determines the predicted class: by a threshold for two classes, by the largest
-            response for several. It does not if responses belong to pairs of classes, if votes
-            break ties, or if probabilities decide.
+            The response to draw; by default the first one that determines the predicted class:
+            by a threshold for two classes, by the largest response for several. Responses for
+            pairs of classes do not, nor do responses where votes or probabilities decide.
         grid_resolution : int, default=200
             Number of grid points along each axis.
         margin : float, default=0.1
@@ -143,16 +130,11 @@ class BoundaryDisplay(Display):
             The axes to draw on; a new figure by default.
         **plot_kwargs
             Passed to `plot`.
-
-        Returns
-        -------
-        BoundaryDisplay
-            The display.
         """
         cls._require_matplotlib()
         check_is_fitted(estimator)
         table = Numbers.read(X, 2, OWNER)
-        size = positive_integer(grid_resolution, "grid_resolution", OWNER, 2)
+        size = checks.require_count(OWNER, "grid_resolution", grid_resolution, least=2, example=200)
         target = None if y is None else numbers_of(y, len(table.values), OWNER)
         decision = Decision.shown(estimator, table, response_method, size, margin)
         carriers, weights = _carriers(getattr(estimator, "best_estimator_", estimator))
@@ -193,11 +175,6 @@ class BoundaryDisplay(Display):
         coefficients : bool, default=True
             Whether to draw a ring around each point of the model, with an area in proportion to
             the size of its coefficient.
-
-        Returns
-        -------
-        BoundaryDisplay
-            The display.
         """
         ax = self._draw_on(ax)
         self._draw_surface(ax)
@@ -228,13 +205,22 @@ class BoundaryDisplay(Display):
         return list(COLOURS[:2])
 
     def _draw_surface(self, ax: Axes) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        label = ""
         if self.surface.n_classes > 2:
             self.surface.plot(ax=ax, plot_method="pcolormesh", alpha=0.55, rasterized=True)
         elif self.threshold is None:
             self.surface.plot(ax=ax, levels=self._levels(), cmap="viridis")
-            self._draw_colour_bar(ax, "f(x)")
+            label = "f(x)"
         else:
             self._draw_two_classes(ax, self.threshold)
+            if self.method == "decision_function":
+                label = "decision function"
+            elif self.method == "predict_proba" and self.classes is not None:
+                label = f"probability of {self.classes[1]}"
+        if label:
+            self.figure_.colorbar(self.surface.surface_, ax=ax, label=label, ticks=MaxNLocator(8))
 
     def _levels(self) -> Any:
         """The number of levels; for a constant, explicit levels that do not magnify rounding."""
@@ -256,15 +242,6 @@ class BoundaryDisplay(Display):
             levels=np.linspace(threshold - reach, threshold + reach, 22),
             cmap=LinearSegmentedColormap.from_list("classes", [pale[0], "white", pale[1]]),
         )
-        if self.method == "decision_function":
-            self._draw_colour_bar(ax, "decision function")
-        elif self.method == "predict_proba" and self.classes is not None:
-            self._draw_colour_bar(ax, f"probability of {self.classes[1]}")
-
-    def _draw_colour_bar(self, ax: Axes, label: str) -> None:
-        from matplotlib.ticker import MaxNLocator
-
-        self.figure_.colorbar(self.surface.surface_, ax=ax, label=label, ticks=MaxNLocator(8))
 
     def _gaps(self) -> list[Array]:
         """Functions that are zero on the boundary of a class."""
@@ -334,12 +311,9 @@ def _carriers(estimator: Any) -> tuple[Array | None, Array | None]:
     dual: Array = np.asarray(estimator._coefficients, np.float64).reshape(len(points), -1)
     if len(getattr(estimator, "support_", ())):
         # A repaired matrix has coefficients at all rows: use the support vectors of the solution.
-        points, dual = estimator.support_vectors_, _dense(estimator.dual_coef_).T
+        points, sparse = estimator.support_vectors_, estimator.dual_coef_
+        dual = np.asarray(sparse.toarray() if hasattr(sparse, "toarray") else sparse, np.float64).T
     return Numbers.read(points, 2, OWNER).values, np.linalg.norm(dual, axis=1)
-
-
-def _dense(values: Any) -> Array:
-    return np.asarray(values.toarray() if hasattr(values, "toarray") else values, np.float64)
 
 
 def decision_boundary(estimator: Any, X: Any, y: Any = None, **options: Any) -> BoundaryDisplay:
@@ -352,19 +326,8 @@ def decision_boundary(estimator: Any, X: Any, y: Any = None, **options: Any) -> 
 
     Parameters
     ----------
-    estimator : object
-        A fitted classifier, regressor or machine of one class, of two columns.
-    X : array-like or data frame of shape (n, 2)
-        The points to draw.
-    y : array-like of shape (n,), optional
-        Labels or targets, which determine the colours of the points.
-    **options
-        Passed to `BoundaryDisplay.from_estimator`.
-
-    Returns
-    -------
-    BoundaryDisplay
-        The display.
+    estimator, X, y, **options
+        As for `BoundaryDisplay.from_estimator`.
 
     Examples
     --------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimator import checks
 from mercer.exceptions import DataError, DataTypeError, MissingDependencyError, ParameterError
 from mercer.kernels.containers import as_table
 from mercer.kernels.points import Points
@@ -69,24 +69,19 @@ class Display:
         cls._require_matplotlib()
         check_is_fitted(estimator)
         # Look at the class first: some of these properties compute an eigendecomposition.
-        missing = [
-            name
-            for name in names
-            if not hasattr(type(estimator), name) and not hasattr(estimator, name)
-        ]
-        if missing:
-            raise ParameterError(
-                f"{cls.__name__}: {type(estimator).__name__} has no {missing[0]}; {remedy}."
-            )
+        for name in names:
+            if not hasattr(type(estimator), name) and not hasattr(estimator, name):
+                raise ParameterError(
+                    f"{cls.__name__}: {type(estimator).__name__} has no {name}; {remedy}."
+                )
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers of a data set, and the names of its columns."""
+    """The numbers of a data set."""
 
     values: Array
-    names: tuple[str, ...]
-    frame: Any = None
+    frame: Any = None  # the data frame, if it is one
 
     @classmethod
     def read(cls, X: Any, n_columns: int, owner: str) -> Numbers:
@@ -110,8 +105,7 @@ class Numbers:
             )
         if not len(values) or not np.isfinite(values).all():
             raise DataError(f"{owner}: X is empty, or has NaN or infinity; pass finite rows.")
-        names = tuple(map(str, frame.columns)) if is_frame else ()
-        return cls(values, names, frame if is_frame else None)
+        return cls(values, frame if is_frame else None)
 
     def like(self, values: Array) -> Any:
         """New rows in the form of the data set."""
@@ -122,17 +116,14 @@ class Numbers:
 
     def limits(self, margin: float, owner: str) -> Array:
         """The range of each column, extended at both ends by a share of its length."""
-        if isinstance(margin, bool) or not isinstance(margin, Real) or not 0 <= margin < np.inf:
-            raise ParameterError(
-                f"{owner}: margin = {margin!r} is not a finite number >= 0; pass for example 0.1."
-            )
+        checks.require_number(owner, "margin", margin, closed=True, example=0.1)
         low, high = self.values.min(axis=0), self.values.max(axis=0)
         width = np.where(high > low, high - low, 1.0)
         return np.stack([low - margin * width, high + margin * width])
 
     def label(self, column: int, default: str) -> str:
         """The name of a column for an axis."""
-        return self.names[column] if self.names else default
+        return default if self.frame is None else str(self.frame.columns[column])
 
 
 def label_logarithms(axis: Axis) -> None:
@@ -159,12 +150,3 @@ def numbers_of(y: Any, n: int, owner: str) -> NDArray[Any]:
             f"{owner}: y has shape {values.shape} but there are {n} rows; pass one value for each."
         )
     return values
-
-
-def positive_integer(value: Any, name: str, owner: str, least: int = 1) -> int:
-    """A whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ParameterError(
-            f"{owner}: {name} = {value!r} is not a whole number of at least {least}; pass one."
-        )
-    return int(value)

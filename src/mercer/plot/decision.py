@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_outlier_detector, is_regressor
 
+from mercer.estimator import checks
 from mercer.exceptions import DataError, ParameterError
 from mercer.parallel import cached_property
 from mercer.plot.canvas import COLOURS, Array, Numbers
@@ -43,10 +44,12 @@ class Decision:
             decision = cls(estimator, table, method, surface, _classes(estimator))
             if decision.is_shown:
                 return decision
+        rule = "larger where the second class is predicted than where the first is"
+        if len(decision.classes) > 2:
+            rule = "largest for the class that is predicted"
         raise ParameterError(
             f"{OWNER}: response_method = {wanted!r} of {type(estimator).__name__} is not "
-            f"everywhere {decision._rule}, so that its colours would mislead; pass "
-            'response_method="predict".'
+            f'everywhere {rule}. Its colours would mislead. Pass response_method="predict".'
         )
 
     @property
@@ -60,12 +63,6 @@ class Decision:
         of_classes = responses.shape[1] == len(self.classes)
         largest = responses.argmax(axis=1)
         return bool(of_classes and np.array_equal(self.classes[largest], self._predicted))
-
-    @property
-    def _rule(self) -> str:
-        if len(self.classes) > 2:
-            return "largest for the class that is predicted"
-        return "larger where the second class is predicted than where the first is"
 
     @cached_property
     def threshold(self) -> float | None:
@@ -97,7 +94,7 @@ class Decision:
             rows = self.table.like(points)
             values = np.asarray(getattr(self.estimator, self.method)(rows))
             responses = values.reshape(_ON_LINE, -1)[:, -1]
-            second = self._asked(rows) == self.classes[1]
+            second = np.asarray(self.estimator.predict(rows)) == self.classes[1]
         return _ends(responses, second)
 
     @property
@@ -106,19 +103,12 @@ class Decision:
 
     @cached_property
     def _predicted(self) -> NDArray[Any]:
-        return self._asked(self.table.like(self._grid))
-
-    def _asked(self, rows: Any) -> NDArray[Any]:
-        return np.asarray(self.estimator.predict(rows))
+        return np.asarray(self.estimator.predict(self.table.like(self._grid)))
 
 
 def _methods(estimator: Any, wanted: str) -> list[str]:
     """The methods that may give the response, in the order of preference."""
-    if wanted not in ("auto", *_METHODS):
-        raise ParameterError(
-            f"{OWNER}: response_method = {wanted!r} is unknown; pass "
-            f"{', '.join(map(repr, ('auto', *_METHODS)))}."
-        )
+    checks.require_choice(OWNER, "response_method", wanted, ("auto", *_METHODS))
     if is_regressor(estimator):
         return ["predict"]
     if not (hasattr(estimator, "classes_") or is_outlier_detector(estimator)):

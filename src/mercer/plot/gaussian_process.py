@@ -11,16 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from mercer.estimator import checks
 from mercer.exceptions import ParameterError
-from mercer.plot.canvas import (
-    BLUE,
-    Array,
-    Display,
-    Numbers,
-    numbers_of,
-    positive_integer,
-    readable_legend,
-)
+from mercer.plot.canvas import BLUE, Array, Display, Numbers, numbers_of, readable_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,10 +41,8 @@ class GaussianProcessDisplay(Display):
         Inputs and targets of points that the model has not seen, or that may be either.
     include_noise : bool, default=False
         Whether the bands are those of observations, and not of the function.
-    xlabel : str
-        The name of the input.
-    ylabel : str
-        The name of the target.
+    xlabel, ylabel : str
+        The names of the input and of the target.
 
     Attributes
     ----------
@@ -61,14 +52,10 @@ class GaussianProcessDisplay(Display):
         The bands, widest first.
     sample_lines_ : list of matplotlib Line2D
         The samples.
-    points_ : matplotlib Line2D or None
-        The training points.
-    others_ : matplotlib Line2D or None
-        The other points.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    points_, others_ : matplotlib Line2D or None
+        The training points, and the other points.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes, and their figure.
 
     Examples
     --------
@@ -135,23 +122,20 @@ class GaussianProcessDisplay(Display):
             The axes to draw on; a new figure by default.
         **plot_kwargs
             Passed to `plot`.
-
-        Returns
-        -------
-        GaussianProcessDisplay
-            The display.
         """
         remedy = "pass a regressor whose predict takes return_std=True"
         cls._require_fitted(estimator, "predict", remedy=remedy)
         options = _options(estimator, include_noise)
         table = Numbers.read(X, 1, _OWNER)
-        size = positive_integer(grid_resolution, "grid_resolution", _OWNER, 2)
+        size = checks.require_count(
+            _OWNER, "grid_resolution", grid_resolution, least=2, example=200
+        )
         low, high = table.limits(margin, _OWNER).ravel()
         x = np.linspace(low, high, size)
         grid = table.like(x[:, None])
         mean, std = estimator.predict(grid, **options)
         samples = None
-        if positive_integer(n_samples, "n_samples", _OWNER, 0):
+        if checks.require_count(_OWNER, "n_samples", n_samples, least=0, example=5):
             drawn = estimator.sample_y(grid, n_samples, random_state=random_state)
             samples = _one_output(drawn.reshape(size, -1, n_samples), output)
         points, others = None, None
@@ -190,19 +174,22 @@ class GaussianProcessDisplay(Display):
             The probabilities of the bands, around the mean.
         color : str, optional
             The colour of mean, bands and samples.
-
-        Returns
-        -------
-        GaussianProcessDisplay
-            The display.
         """
-        levels = sorted(_checked_coverage(coverage), reverse=True)
+        levels = sorted(np.atleast_1d(coverage), reverse=True)
+        if not all(isinstance(level, float) and 0 < level < 1 for level in levels):
+            raise ParameterError(
+                f"{_OWNER}: coverage = {coverage!r} are not probabilities strictly between 0 and "
+                "1; pass for example (0.5, 0.95)."
+            )
         ax = self._draw_on(ax)
         shades = np.linspace(0.15, 0.35, len(levels)) if len(levels) > 1 else [0.25]
-        self.bands_ = [
-            self._band(ax, level, color=color, alpha=float(shade))
-            for level, shade in zip(levels, shades, strict=True)
-        ]
+        what = "observations" if self.include_noise else "the function"
+        self.bands_ = []
+        for level, shade in zip(levels, shades, strict=True):
+            half = ndtri((1 + level) / 2) * self.std
+            style = {"color": color, "alpha": float(shade), "label": f"{100 * level:g}% of {what}"}
+            low, high = self.mean - half, self.mean + half
+            self.bands_.append(ax.fill_between(self.x, low, high, linewidth=0, **style))
         self.sample_lines_ = []
         if self.samples is not None:
             self.sample_lines_ = ax.plot(
@@ -221,17 +208,6 @@ class GaussianProcessDisplay(Display):
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
         readable_legend(ax)
         return self
-
-    def _band(self, ax: Axes, level: float, **shade: Any) -> Any:
-        half = ndtri((1 + level) / 2) * self.std
-        return ax.fill_between(
-            self.x,
-            self.mean - half,
-            self.mean + half,
-            linewidth=0,
-            label=f"{100 * level:g}% of {'observations' if self.include_noise else 'the function'}",
-            **shade,
-        )
 
 
 def _training_inputs(estimator: Any) -> NDArray[Any]:
@@ -267,13 +243,3 @@ def _one_output(values: Array, output: int | None) -> Array:
             f"pass a number from 0 to {n_outputs - 1}."
         )
     return values[:, chosen]
-
-
-def _checked_coverage(coverage: Sequence[float]) -> list[float]:
-    levels = list(np.atleast_1d(coverage))
-    if not all(isinstance(level, float) and 0 < level < 1 for level in levels):
-        raise ParameterError(
-            f"{_OWNER}: coverage = {coverage!r} are not probabilities strictly between 0 and 1; "
-            "pass for example (0.5, 0.95)."
-        )
-    return levels

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.utils import check_random_state
 
+from mercer.estimator import checks
 from mercer.exceptions import DataError, DataTypeError, ParameterError
 from mercer.kernels.base import Kernel
-from mercer.kernels.points import Points
-from mercer.plot.canvas import Array, Display, numbers_of, positive_integer
+from mercer.plot.canvas import Array, Display, numbers_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 Order = Literal["auto", "target", "spectral", "given"]
 
-_ORDERS = ("auto", "target", "spectral", "given")
+# Each order, with its words for the caption.
+_ORDERS = {
+    "target": "sorted by target",
+    "spectral": "similar ones together",
+    "given": "in the order given",
+}
 _OWNER = "GramDisplay"
 _MAX_GROUPS = 12
 
@@ -48,10 +53,8 @@ class GramDisplay(Display):
     ----------
     image_ : matplotlib AxesImage
         The heat map.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes, and their figure.
 
     Notes
     -----
@@ -105,8 +108,7 @@ class GramDisplay(Display):
             Their targets or labels.
         order : {"auto", "target", "spectral", "given"}, default="auto"
             "target" sorts by y, and points of one label by the spectral order; "spectral" puts
-            similar points close together; "given" keeps their order. "auto" is
-            "target" if there is a y, else "spectral".
+            similar points together; "auto" is "target" if there is a y, else "spectral".
         max_points : int, default=500
             If there are more points, a random sample is shown, and the axis says so.
         random_state : int, RandomState or None, default=0
@@ -115,11 +117,6 @@ class GramDisplay(Display):
             The axes to draw on; a new figure by default.
         **image_kwargs
             Passed to ``imshow``, for example ``cmap`` or ``vmin``.
-
-        Returns
-        -------
-        GramDisplay
-            The display.
         """
         cls._require_matplotlib()
         if not isinstance(kernel, Kernel):
@@ -127,10 +124,13 @@ class GramDisplay(Display):
                 f"{_OWNER}: kernel = {kernel!r} is not a kernel; pass one such as mercer.RBF()."
             )
         rule = _rule(order, y)
-        most = positive_integer(max_points, "max_points", _OWNER, 2)
+        most = checks.require_count(_OWNER, "max_points", max_points, least=2, example=500)
         points = kernel.prepare(X)
         targets = None if y is None else numbers_of(y, len(points), _OWNER)
-        chosen = _sample(len(points), most, random_state)
+        chosen = np.arange(len(points))
+        if len(points) > most:
+            rng = check_random_state(random_state)
+            chosen = np.sort(rng.choice(len(points), most, replace=False))
         matrix = kernel.resolve(points).gram(points)[chosen, chosen]
         if not np.isfinite(matrix).all():
             raise DataError(
@@ -163,36 +163,19 @@ class GramDisplay(Display):
             The axes to draw on; a new figure by default.
         **kwargs
             The other arguments of `from_kernel`.
-
-        Returns
-        -------
-        GramDisplay
-            The display.
         """
         remedy = "pass a model of mercer, or use GramDisplay.from_kernel(kernel, X)"
         cls._require_fitted(estimator, "kernel_", "points_", remedy=remedy)
-        points: Points = estimator.points_
-        return cls.from_kernel(estimator.kernel_, points, y, ax=ax, **kwargs)
+        return cls.from_kernel(estimator.kernel_, estimator.points_, y, ax=ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, **image_kwargs: Any) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            The axes to draw on; a new figure by default.
-        **image_kwargs
-            Passed to ``imshow``, for example ``cmap`` or ``vmin``.
-
-        Returns
-        -------
-        GramDisplay
-            The display.
-        """
+        """Draw the display on axes, or on a new figure; `image_kwargs` go to ``imshow``."""
         ax = self._draw_on(ax)
         self.image_ = ax.imshow(self.matrix, **(self._colours() | image_kwargs))
         self.figure_.colorbar(self.image_, ax=ax, label=r"$k(x_i, x_j)$")
-        ax.set_xlabel(self._caption())
+        m = len(self.matrix)
+        count = f"{m} of {self.n_points}" if m < self.n_points else m
+        ax.set_xlabel(f"{count} point{'s' * (self.n_points > 1)}, {_ORDERS[self.order]}")
         if self.groups is None or len(self.groups) > _MAX_GROUPS:
             ax.set(xticks=[], yticks=[])
         else:
@@ -210,18 +193,6 @@ class GramDisplay(Display):
             "interpolation": "nearest",
         }
 
-    def _caption(self) -> str:
-        m = len(self.matrix)
-        count = f"{m} point{'s' * (m > 1)}"
-        if m < self.n_points:
-            count = f"{m} of {self.n_points} points"
-        words = {
-            "target": ", sorted by target",
-            "spectral": ", similar ones together",
-            "given": ", in the order given",
-        }
-        return count + words[self.order]
-
     def _mark_groups(self, ax: Axes) -> None:
         assert self.groups is not None
         sizes = np.array([size for _, size in self.groups])
@@ -235,22 +206,12 @@ class GramDisplay(Display):
 
 
 def _rule(order: str, y: Any) -> str:
-    if order not in _ORDERS:
-        raise ParameterError(
-            f"{_OWNER}: order = {order!r} is unknown; pass one of {', '.join(map(repr, _ORDERS))}."
-        )
+    checks.require_choice(_OWNER, "order", order, ("auto", *_ORDERS))
     if order == "target" and y is None:
         raise ParameterError(f'{_OWNER}: order = "target" needs targets; pass y.')
     if order == "auto":
         return "spectral" if y is None else "target"
     return order
-
-
-def _sample(n: int, most: int, random_state: Any) -> NDArray[np.intp]:
-    """All points, or a sorted random sample of them."""
-    if n <= most:
-        return np.arange(n)
-    return np.sort(check_random_state(random_state).choice(n, most, replace=False))
 
 
 def _arranged(matrix: Array, labels: NDArray[Any] | None, rule: str) -> NDArray[np.intp]:

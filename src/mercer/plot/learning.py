@@ -9,16 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
+from mercer.estimator import checks
 from mercer.exceptions import DataError
-from mercer.plot.canvas import (
-    BLUE,
-    VERMILION,
-    Array,
-    Display,
-    label_logarithms,
-    positive_integer,
-    readable_legend,
-)
+from mercer.plot.canvas import BLUE, VERMILION, Array, Display, label_logarithms, readable_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,21 +35,15 @@ class LearningCurveDisplay(Display):
         The error over all rows so far.
     window : int
         The number of rows of the recent error.
-    xlabel : str
-        The label of the horizontal axis.
-    ylabel : str
-        The label of the error.
+    xlabel, ylabel : str
+        The labels of the axes.
 
     Attributes
     ----------
-    line_ : matplotlib Line2D
-        The recent error.
-    overall_line_ : matplotlib Line2D or None
-        The overall error.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    line_, overall_line_ : matplotlib Line2D
+        The recent error and, if there is one, the overall error.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes, and their figure.
 
     See Also
     --------
@@ -96,11 +83,6 @@ class LearningCurveDisplay(Display):
             least 10.
         ax : matplotlib Axes, optional
             The axes to draw on; a new figure by default.
-
-        Returns
-        -------
-        LearningCurveDisplay
-            The display.
         """
         remedy = "pass an online model, such as KernelLMS or KernelPerceptron"
         cls._require_fitted(estimator, "learning_curve_", remedy=remedy)
@@ -133,16 +115,8 @@ class LearningCurveDisplay(Display):
         ----------
         errors : array-like of shape (n,) or (n, n_targets)
             The error of each row before it was learned, y_i - f(x_i).
-        window : int, optional
-            The number of rows of the recent error; by default a fortieth of all rows, and at
-            least 10.
-        ax : matplotlib Axes, optional
-            The axes to draw on; a new figure by default.
-
-        Returns
-        -------
-        LearningCurveDisplay
-            The display.
+        window, ax : optional
+            As for `from_estimator`.
         """
         cls._require_matplotlib()
         made = np.atleast_1d(np.asarray(errors, dtype=np.float64))
@@ -158,18 +132,7 @@ class LearningCurveDisplay(Display):
         ).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            The axes to draw on; a new figure by default.
-
-        Returns
-        -------
-        LearningCurveDisplay
-            The display.
-        """
+        """Draw the display on axes, or on a new figure."""
         ax = self._draw_on(ax)
         from matplotlib.ticker import MaxNLocator
 
@@ -196,7 +159,7 @@ class LearningCurveDisplay(Display):
 def _width(window: int | None, n: int) -> int:
     if window is None:
         return max(_LEAST_WINDOW, n // _WINDOWS)
-    return positive_integer(window, "window", _OWNER)
+    return checks.require_count(_OWNER, "window", window, example=_LEAST_WINDOW)
 
 
 def _moving_mean(values: Array, window: int) -> Array:

@@ -31,10 +31,8 @@ class SearchDisplay(Display):
         The parameter values in which the kernels differ.
     errors : ndarray of shape (n_kernels, n_alphas)
         The values of the criterion.
-    criterion : str
-        The name of the criterion.
-    parameter : str
-        The name of the parameter whose values are the labels.
+    criterion, parameter : str
+        The names of the criterion, and of the parameter whose values are the labels.
 
     Attributes
     ----------
@@ -42,10 +40,8 @@ class SearchDisplay(Display):
         The heat map.
     best_ : matplotlib Line2D
         The mark of the smallest error.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes, and their figure.
 
     See Also
     --------
@@ -82,11 +78,6 @@ class SearchDisplay(Display):
             The axes to draw on; a new figure by default.
         **mesh_kwargs
             Passed to ``pcolormesh``, for example ``cmap``.
-
-        Returns
-        -------
-        SearchDisplay
-            The display.
         """
         remedy = "pass a KernelRidge fitted with length_scales=[...]"
         cls._require_fitted(estimator, "search_errors_", remedy=remedy)
@@ -113,20 +104,7 @@ class SearchDisplay(Display):
         return display.plot(ax, **mesh_kwargs)
 
     def plot(self, ax: Axes | None = None, **mesh_kwargs: Any) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            The axes to draw on; a new figure by default.
-        **mesh_kwargs
-            Passed to ``pcolormesh``, for example ``cmap``.
-
-        Returns
-        -------
-        SearchDisplay
-            The display.
-        """
+        """Draw the display on axes, or on a new figure; `mesh_kwargs` go to ``pcolormesh``."""
         ax = self._draw_on(ax)
         from matplotlib.colors import LogNorm
 

@@ -47,14 +47,10 @@ class ShrinkageDisplay(Display):
 
     Attributes
     ----------
-    line_ : matplotlib Line2D
-        The factors.
-    dof_line_ : matplotlib Line2D
-        The vertical line at the effective degrees of freedom.
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    line_, dof_line_ : matplotlib Line2D
+        The factors, and the vertical line at the effective degrees of freedom.
+    ax_, figure_ : matplotlib Axes and Figure
+        The axes, and their figure.
 
     See Also
     --------
@@ -89,11 +85,6 @@ class ShrinkageDisplay(Display):
             The axes to draw on; a new figure by default.
         **line_kwargs
             Passed to the line of the factors, for example ``label`` or ``color``.
-
-        Returns
-        -------
-        ShrinkageDisplay
-            The display.
         """
         cls._require_fitted(estimator, "shrinkage_", "effective_dof_", remedy=_REMEDY)
         display = cls(
@@ -104,20 +95,7 @@ class ShrinkageDisplay(Display):
         return display.plot(ax, **line_kwargs)
 
     def plot(self, ax: Axes | None = None, **line_kwargs: Any) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            The axes to draw on; a new figure by default.
-        **line_kwargs
-            Passed to the line of the factors, for example ``label`` or ``color``.
-
-        Returns
-        -------
-        ShrinkageDisplay
-            The display.
-        """
+        """Draw the display on axes, or on a new figure; `line_kwargs` go to the line."""
         ax = self._draw_on(ax)
         settings: dict[str, Any] = {"marker": "o", "markersize": 3, "linewidth": 1, "color": BLUE}
         settings["label"] = rf"$\alpha$ = {self.alpha:.3g}, df = {self.effective_dof:.3g}"
@@ -146,10 +124,8 @@ class RidgePathDisplay(Display):
     ----------
     alphas : ndarray of shape (n_alphas,)
         Positive weights of the squared norm, ascending.
-    loo_errors : ndarray of shape (n_alphas,)
-        Mean squared leave-one-out errors.
-    gcv_errors : ndarray of shape (n_alphas,)
-        Generalised cross-validation errors.
+    loo_errors, gcv_errors : ndarray of shape (n_alphas,)
+        Mean squared leave-one-out errors, and generalised cross-validation errors.
     effective_dof : ndarray of shape (n_alphas,)
         Effective degrees of freedom.
     alpha : float, optional
@@ -159,10 +135,8 @@ class RidgePathDisplay(Display):
     ----------
     loo_line_, gcv_line_, dof_line_ : matplotlib Line2D
         The curves.
-    ax_ : matplotlib Axes
-        The axes of the errors.
-    dof_ax_ : matplotlib Axes
-        The axes of the degrees of freedom.
+    ax_, dof_ax_ : matplotlib Axes
+        The axes of the errors, and of the degrees of freedom.
     figure_ : matplotlib Figure
         The figure.
 
@@ -207,11 +181,6 @@ class RidgePathDisplay(Display):
         ax : matplotlib Axes, optional
             The axes to draw on, whose lower part shows the degrees of freedom; a new figure by
             default.
-
-        Returns
-        -------
-        RidgePathDisplay
-            The display.
         """
         cls._require_fitted(estimator, "loo_path", "gcv_path", "dof_path", remedy=_REMEDY)
         grid = _positive(_default_alphas(estimator) if alphas is None else alphas)
@@ -234,11 +203,6 @@ class RidgePathDisplay(Display):
             The result of ``KernelRidge.path``.
         ax : matplotlib Axes, optional
             The axes to draw on.
-
-        Returns
-        -------
-        RidgePathDisplay
-            The display.
         """
         cls._require_matplotlib()
         _positive(path.alphas[path.alphas > 0])
@@ -251,18 +215,7 @@ class RidgePathDisplay(Display):
         ).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            The axes to draw on, whose lower part shows the degrees of freedom.
-
-        Returns
-        -------
-        RidgePathDisplay
-            The display.
-        """
+        """Draw the display on axes, whose lower part shows the degrees of freedom."""
         ax = self._draw_on(ax)
         self.dof_ax_ = below = self._split(ax)
         self.loo_line_ = self._errors(self.loo_errors, "leave-one-out", 9, color=BLUE)
