@@ -187,9 +187,12 @@ class GaussianProcessDisplay(Display):
         self.bands_ = []
         for level, shade in zip(levels, shades, strict=True):
             half = ndtri((1 + level) / 2) * self.std
-            style = {"color": color, "alpha": float(shade), "label": f"{100 * level:g}% of {what}"}
-            low, high = self.mean - half, self.mean + half
-            self.bands_.append(ax.fill_between(self.x, low, high, linewidth=0, **style))
+            low, high, label = self.mean - half, self.mean + half, f"{100 * level:g}% of {what}"
+            self.bands_.append(
+                ax.fill_between(
+                    self.x, low, high, color=color, alpha=float(shade), linewidth=0, label=label
+                )
+            )
         self.sample_lines_ = []
         if self.samples is not None:
             self.sample_lines_ = ax.plot(

@@ -141,50 +141,17 @@ class Blocks:
         within: NDArray[np.intp] | None = None,
         then: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """The sum of a function over all blocks, in order.
-
-        Parameters
-        ----------
-        function : callable
-            Takes a `Block`; returns an object that can be added, or None.
-        name : str
-            The name of the pass for dashboards; not used here.
-        within : ndarray of int, optional
-            Row numbers, ascending: blocks that hold none of them are left out.
-        then : callable, optional
-            A function of the sum.
-
-        Returns
-        -------
-        object
-            The sum, or the function of it; None if there are no blocks.
-        """
+        """The sum of a function over all blocks, in order, as in `Source`."""
         total, start = None, 0
         for data, targets, weights in self:
             stop = start + _rows_of(data)
             if within is None or np.searchsorted(within, start) < np.searchsorted(within, stop):
-                value = function(Block(data, targets, weights, start))
-                total = added([total, value])
+                total = added([total, function(Block(data, targets, weights, start))])
             start = stop
         return total if then is None or total is None else then(total)
 
     def mapped(self, function: Callable[[Any], Any], name: str, row: Points | None = None) -> Any:
-        """The results of a function for the points of each block, concatenated.
-
-        Parameters
-        ----------
-        function : callable
-            Takes points; returns an array or a data frame with as many rows.
-        name : str
-            The name of the method, for messages.
-        row : Points, optional
-            A row that the function takes; not used here, where it is applied at once.
-
-        Returns
-        -------
-        ndarray or data frame
-            The rows of all blocks.
-        """
+        """The results of a function for the points of each block, concatenated, as in `Source`."""
         results, indexed = list[Any](), True
         for data, _, _ in self:
             if _rows_of(data):
@@ -257,9 +224,8 @@ class Beside:
                     "own; yield points alone, or pass neither."
                 )
             stop = start + _rows_of(data)
-            rows = slice(start, stop)
             self._require(stop, at_least=True)
-            y, weights = (None if c is None else c[rows] for c in self.columns.values())
+            y, weights = (None if c is None else c[start:stop] for c in self.columns.values())
             yield data, y, weights
             start = stop
         if start:  # an empty stream has a message of its own

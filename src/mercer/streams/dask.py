@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any
 from uuid import uuid4
@@ -66,13 +67,14 @@ class DaskBlocks:
         """The chunks of collections, with aligned targets and weights."""
         X, y, sample_weight = _named_columns(owner, X, y, sample_weight)
         rows = _Collection.of(X, owner, "X")
-        others = [
-            None if values is None else _Collection.of(values, owner, name, like=rows)
-            for values, name in ((y, "y"), (sample_weight, "sample_weight"))
-        ]
-        if any(other is not None for other in others):
-            rows, others = _aligned(owner, rows, others)
-        columns = [rows.pieces, *(_pieces(other, len(rows.pieces)) for other in others)]
+        columns = [rows.pieces]
+        for values, name in ((y, "y"), (sample_weight, "sample_weight")):
+            if values is None:
+                columns.append([None] * len(rows.pieces))
+            else:
+                rows = rows.counted(owner)
+                other = _Collection.of(values, owner, name, like=rows)
+                columns.append(other.aligned(owner, name, rows.lengths).pieces)
         chunks = tuple(zip(*columns, strict=True))
         return cls(owner, chunks, rows.lengths, _example(X), getattr(X, "index", None))
 
@@ -115,7 +117,7 @@ class DaskBlocks:
             )
         import dask.dataframe as dd
 
-        values = self._array(_Values(function), made.to_numpy(), name)
+        values = self._array(partial(_values_of, function), made.to_numpy(), name)
         return dd.from_dask_array(values, columns=made.columns, index=self.index)
 
     def _array(self, function: Callable[[Any], Any], made: Any, name: str) -> Any:
@@ -175,39 +177,22 @@ class _Collection:
             return self
         return _Collection(self.pieces, _lengths(owner, self.pieces), self.array)
 
-    def cut_like(self, lengths: tuple[float, ...]) -> _Collection | None:
-        """The collection in chunks of given lengths; None unless it is an array of known length."""
+    def aligned(self, owner: str, name: str, lengths: tuple[float, ...]) -> _Collection:
+        """The collection in chunks of the lengths of those of X."""
+        counted = self.counted(owner)
+        if counted.lengths == lengths:
+            return counted
+        _require_as_many(owner, name, sum(counted.lengths), sum(lengths))
+        if not sum(lengths):
+            raise DataError(f"{owner}: {DaskBlocks.emptiness}")
         if self.array is None or any(map(math.isnan, self.array.chunks[0])):
-            return None
+            raise DataError(
+                f"{owner}: X has chunks of {_listed(lengths)} rows, {name} of "
+                f"{_listed(counted.lengths)}; pass collections with the same rows in each "
+                "chunk, for example by repartitioning both, or by naming a column of X."
+            )
         array = self.array.rechunk({0: tuple(int(length) for length in lengths)})
         return _Collection(list(array.to_delayed().ravel()), tuple(array.chunks[0]), array)
-
-
-def _aligned(
-    owner: str, rows: _Collection, others: list[_Collection | None]
-) -> tuple[_Collection, list[_Collection | None]]:
-    """Chunks of points, targets and weights that hold the same rows."""
-    rows = rows.counted(owner)
-    aligned: list[_Collection | None] = []
-    for other, name in zip(others, ("y", "sample_weight"), strict=True):
-        if other is None:
-            aligned.append(None)
-            continue
-        counted = other.counted(owner)
-        if counted.lengths != rows.lengths:
-            _require_as_many(owner, name, sum(counted.lengths), sum(rows.lengths))
-            if not sum(rows.lengths):
-                raise DataError(f"{owner}: {DaskBlocks.emptiness}")
-            cut = counted.cut_like(rows.lengths)
-            if cut is None:
-                raise DataError(
-                    f"{owner}: X has chunks of {_listed(rows.lengths)} rows, {name} of "
-                    f"{_listed(counted.lengths)}; pass collections with the same rows in each "
-                    "chunk, for example by repartitioning both, or by naming a column of X."
-                )
-            counted = cut
-        aligned.append(counted)
-    return rows, aligned
 
 
 def _require_as_many(owner: str, name: str, n: float, rows: float) -> None:
@@ -216,10 +201,6 @@ def _require_as_many(owner: str, name: str, n: float, rows: float) -> None:
             f"{owner}: {name} has {int(n)} rows, but X has {int(rows)}; pass one value for "
             "each row of X."
         )
-
-
-def _pieces(collection: _Collection | None, count: int) -> list[Any]:
-    return [None] * count if collection is None else collection.pieces
 
 
 def _named_columns(owner: str, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -287,14 +268,9 @@ class _Label:
         return "-".join(["mercer", self.name, step, self.token, *map(str, numbers)])
 
 
-@dataclass(frozen=True, eq=False)
-class _Values:
+def _values_of(function: Callable[[Any], Any], data: Any) -> Any:
     """The values of the data frame that a function returns."""
-
-    function: Callable[[Any], Any]
-
-    def __call__(self, data: Any) -> Any:
-        return self.function(data).to_numpy()
+    return function(data).to_numpy()
 
 
 def _load_and_apply(function: Any, data: Any, targets: Any, weights: Any, start: int) -> Any:
@@ -309,10 +285,6 @@ def _load_and_map(function: Any, data: Any, empty: Any) -> Any:
         return function(data)
 
 
-def _sum(*values: Any) -> Any:
-    return added(values)
-
-
 def _finish(function: Any, total: Any) -> Any:
     if total is None:
         return None
@@ -322,7 +294,7 @@ def _finish(function: Any, total: Any) -> Any:
 
 _on_chunk = delayed(_load_and_apply, pure=False)
 _mapped_chunk = delayed(_load_and_map, pure=False)
-_sum_of = delayed(_sum, pure=False)
+_sum_of = delayed(added, pure=False)
 _finished = delayed(_finish, pure=False)
 _length_of = delayed(len_of, pure=False)
 
@@ -333,7 +305,7 @@ def _tree(tasks: list[Any], label: _Label) -> Any:
     while len(tasks) > 1:
         groups = [tasks[i : i + _FAN_IN] for i in range(0, len(tasks), _FAN_IN)]
         tasks = [
-            _sum_of(*group, dask_key_name=label("sum", level, i)) for i, group in enumerate(groups)
+            _sum_of(group, dask_key_name=label("sum", level, i)) for i, group in enumerate(groups)
         ]
         level += 1
     return tasks[0]
@@ -358,9 +330,8 @@ def _computed(owner: str, result: Any) -> Any:
 
 def _client(result: Any) -> Any:
     """The client of the cluster that computes a result; None if this process computes it."""
-    get = dask.base.get_scheduler(collections=[result])
-    owner = getattr(get, "__self__", None)
-    return owner if owner is not None and hasattr(owner, "scheduler_info") else None
+    owner = getattr(dask.base.get_scheduler(collections=[result]), "__self__", None)
+    return owner if hasattr(owner, "scheduler_info") else None
 
 
 @contextmanager

@@ -8,8 +8,9 @@ blocks with the schema of the survey, and refuse a source that yields other rows
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -65,48 +66,28 @@ class Pick:
         return Picked((part.rows_at(self.rows[first:last] - part.start),))
 
 
-@dataclass(frozen=True, eq=False)
-class SpreadOf:
-    """The spread of the columns whose length-scales are estimated."""
-
-    kernel: Kernel
-
-    def __call__(self, part: RowBlock) -> Sums:
-        """One spread for each view."""
-        views = unresolved_views(self.kernel)
-        return Sums(tuple(part.points.columns(view).spread(part.weights) for view in views))
+def spread_of(views: Sequence[View], part: RowBlock) -> Sums:
+    """The spread of the columns of each view."""
+    return Sums(tuple(part.points.columns(view).spread(part.weights) for view in views))
 
 
-@dataclass(frozen=True)
-class LengthSample:
+def length_sample(part: RowBlock) -> Draw:
     """The rows from which a median distance is computed, drawn by weight."""
-
-    def __call__(self, part: RowBlock) -> Draw:
-        """The draw among the rows of a block."""
-        return heuristics.weighted_sample(part.mass, part.start)
+    return heuristics.weighted_sample(part.mass, part.start)
 
 
-@dataclass(frozen=True, eq=False)
-class MedianDistances:
-    """The median distances that a kernel needs for its length-scales."""
+def median_distances(kernel: Kernel, spreads: dict[View, Summary], part: RowBlock) -> list[float]:
+    """The distances among some rows, in the order in which the kernel uses them."""
+    distances: list[float] = []
 
-    kernel: Kernel
-    spreads: tuple[Summary, ...]  # one for each of its unresolved views
+    def median(view: View, metric: str) -> float:
+        distances.append(heuristics.median_distance(part.points.matrix(view), metric))
+        return distances[-1]
 
-    def __call__(self, part: RowBlock) -> list[float]:
-        """The distances among some rows, in the order in which the kernel uses them."""
-        spreads = dict(zip(unresolved_views(self.kernel), self.spreads, strict=True))
-        distances: list[float] = []
-
-        def median(view: View, metric: str) -> float:
-            distances.append(heuristics.median_distance(part.points.matrix(view), metric))
-            return distances[-1]
-
-        resolved_by(
-            self.kernel,
-            lambda view: Scatter(lambda: spreads[view], lambda metric: median(view, metric)),
-        )
-        return distances
+    resolved_by(
+        kernel, lambda view: Scatter(lambda: spreads[view], lambda metric: median(view, metric))
+    )
+    return distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,9 +170,8 @@ class StreamRows(RowSource):
 
     def gathered(self) -> tuple[Points, Any, Array | None]:
         """All rows in memory: points, targets as given, and weights."""
-        as_given = AsGiven(self.owner)
         bare = isinstance(self.survey.targets, NoTargets)
-        reader = self._reader if bare else replace(self._reader, targets=as_given)
+        reader = self._reader if bare else replace(self._reader, targets=AsGiven(self.owner))
         part = self._picked(reader, np.arange(len(self)), _same)
         return part.points, None if bare else part.targets, part.weights
 
@@ -200,7 +180,8 @@ class StreamRows(RowSource):
         known = dict(zip(unresolved_views(self.kernel), self.survey.spreads, strict=True))
         while views := unresolved_views(kernel):
             if not set(views) <= set(known):
-                known |= dict(zip(views, self.map_sum(SpreadOf(kernel)).terms, strict=True))
+                sums = self.map_sum(partial(spread_of, views))
+                known |= dict(zip(views, sums.terms, strict=True))
             kernel = self._resolved_once(kernel, {view: known[view] for view in views})
         return kernel
 
@@ -213,10 +194,10 @@ class StreamRows(RowSource):
     def _medians(self, kernel: Kernel, spreads: dict[View, Summary]) -> Iterator[float]:
         """The median distances that a kernel needs; rows are read when it uses the first."""
         if self.statistics.weighted:
-            rows = np.sort(self.map_sum(LengthSample()).rows)
+            rows = np.sort(self.map_sum(length_sample).rows)
         else:
             rows = heuristics.sample_rows(len(self), None)
-        yield from self.apply_to(rows, MedianDistances(kernel, tuple(spreads.values())))
+        yield from self.apply_to(rows, partial(median_distances, kernel, spreads))
 
     def _picked(
         self, reader: Reader, indices: NDArray[np.intp], function: Callable[[RowBlock], Made]
@@ -239,6 +220,7 @@ class StreamRows(RowSource):
 
 
 def _name_of(summand: object) -> str:
-    """The name of a pass on dashboards: feature-moments for FeatureMoments."""
-    name = getattr(summand, "__name__", type(summand).__name__)
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).strip("<>_").lower()
+    """The name of a pass on dashboards: feature-moments for FeatureMoments, length-sample."""
+    function = getattr(summand, "func", summand)
+    name = getattr(function, "__name__", type(function).__name__)
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", "-", name.strip("<>_")).lower()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Self
 from zlib import crc32
@@ -73,8 +73,7 @@ class Survey:
     schema: Schema
     targets: Targets  # how later passes read targets
     totals: RowStatistics  # sums of weights and targets
-    # one for each view whose rules of thumb are applied first
-    spreads: tuple[Summary, ...]
+    spreads: tuple[Summary, ...]  # one for each view whose rules of thumb are applied first
     head: Points  # the first row
     fingerprint: Fingerprint  # for later passes to compare
     warning: str = ""  # a warning about the columns of the first block
@@ -87,16 +86,15 @@ class Survey:
                 f"{schema.owner}: some blocks have weights and others have none; yield weights "
                 "with all blocks, or with none."
             )
-        return Survey(
-            self.rows + other.rows,
-            self.size + other.size,
-            schema,
-            self.targets + other.targets,
-            self.totals + other.totals,
-            tuple(a + b for a, b in zip(self.spreads, other.spreads, strict=True)),
-            self.head,
-            self.fingerprint + other.fingerprint,
-            self.warning,
+        return replace(
+            self,
+            rows=self.rows + other.rows,
+            size=self.size + other.size,
+            schema=schema,
+            targets=self.targets + other.targets,
+            totals=self.totals + other.totals,
+            spreads=tuple(a + b for a, b in zip(self.spreads, other.spreads, strict=True)),
+            fingerprint=self.fingerprint + other.fingerprint,
         )
 
 
@@ -122,7 +120,7 @@ class Surveyor:
         views = unresolved_views(self.kernel)
         return Survey(
             n,
-            _bytes_of(data) + self._bytes_beside(block, n) + (0 if weights is None else 8 * n),
+            _bytes_of(data) + self._bytes_of_targets(block, n) + (0 if weights is None else 8 * n),
             schema,
             targets,
             RowStatistics.of(values, weights),
@@ -133,7 +131,7 @@ class Surveyor:
             "" if block.start else unequal_columns(self.kernel, points),
         )
 
-    def _bytes_beside(self, block: Block, n: int) -> int:
+    def _bytes_of_targets(self, block: Block, n: int) -> int:
         """Bytes of the targets; 0 if they are not read."""
         if isinstance(self.targets, NoTargets):
             return 0
@@ -211,8 +209,7 @@ def _first_row(data: Any) -> Any:
 def _numbers_and_texts(values: Any) -> list[Array]:
     """The numbers among the values, and checksums of the first texts."""
     native = nw.from_native(values, pass_through=True, eager_only=True, allow_series=True)
-    if hasattr(native, "to_numpy"):
-        values = native.to_numpy()
+    values = native.to_numpy() if hasattr(native, "to_numpy") else values
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         return [values.astype(np.float64), np.zeros(0)]
     flat = values.ravel() if isinstance(values, np.ndarray) else values or ()

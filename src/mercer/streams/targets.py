@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -16,33 +17,25 @@ from mercer.kernels.containers import row_number
 Array = NDArray[np.floating[Any]]
 
 
-class Targets(Protocol):
+class Targets(ABC):
     """How a model reads targets: in the survey of each block, and in later passes."""
 
     def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Self, Array]:
         """What one block tells about all targets, and its numbers, of shape (n, t)."""
-        ...
+        return self, self.read(y, n)
 
     def __add__(self, other: Self) -> Self:
         """The information of both."""
-        ...
+        return self
 
+    @abstractmethod
     def read(self, y: Any, n: int) -> Array:
         """Targets as numbers, of shape (n, t)."""
-        ...
 
 
 @dataclass(frozen=True)
-class NoTargets:
+class NoTargets(Targets):
     """For estimators without targets."""
-
-    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[NoTargets, Array]:
-        """An array without columns."""
-        return self, self.read(y, n)
-
-    def __add__(self, other: Self) -> NoTargets:
-        """No targets."""
-        return self
 
     def read(self, y: Any, n: int) -> Array:
         """An array without columns."""
@@ -50,18 +43,10 @@ class NoTargets:
 
 
 @dataclass(frozen=True)
-class AsGiven:
-    """Targets of any kind, left as they are."""
+class AsGiven(Targets):
+    """Targets of any kind, left as they are, for rows that are gathered after the survey."""
 
     owner: str  # the estimator, for messages
-
-    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[AsGiven, Array]:
-        """An array without columns: the targets are not looked at."""
-        return self, np.empty((n, 0))
-
-    def __add__(self, other: Self) -> AsGiven:
-        """Targets of any kind."""
-        return self
 
     def read(self, y: Any, n: int) -> NDArray[Any]:
         """The targets."""
@@ -69,7 +54,7 @@ class AsGiven:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(Targets):
     """Targets of regression."""
 
     owner: str  # the estimator, for messages
@@ -141,20 +126,20 @@ class OneNumber(Numbers):
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
+class Labels(Targets):
     """Targets of classification; a block need not have all classes."""
 
     owner: str  # the estimator, for messages
     joint: bool  # whether three and more classes are read as codes, not as one column of signs each
     classes: NDArray[Any] | None = None  # the classes of rows of positive weight, sorted
 
-    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Labels, Array]:
+    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Self, Array]:
         """The classes; codes are known only after the survey."""
         labels = self.labels(y, n)
         counted = labels if weights is None else labels[weights > 0]
         return replace(self, classes=self._sorted(counted)), np.empty((n, 0))
 
-    def __add__(self, other: Self) -> Labels:
+    def __add__(self, other: Self) -> Self:
         """The classes of both."""
         seen = [c for c in (self.classes, other.classes) if c is not None and len(c)]
         if len({c.dtype.kind in "fiub" for c in seen}) > 1:
@@ -210,8 +195,7 @@ def given_values(y: Any, n: int, owner: str) -> NDArray[Any]:
             f"{owner} requires y to be passed, but the target y is None: a block has no targets; "
             'yield tuples (X, y), or name the column of data frames, as in fit(blocks, "price").'
         )
-    native = nw.from_native(y, pass_through=True, eager_only=True, allow_series=True)
-    values = native.to_numpy() if hasattr(native, "to_numpy") else np.asarray(y)
+    values = as_array(y)
     if values.ndim == 0 or len(values) != n:
         raise DataError(
             f"{owner}: y has shape {values.shape} where X has {n} rows; yield one target, or one "
@@ -220,15 +204,18 @@ def given_values(y: Any, n: int, owner: str) -> NDArray[Any]:
     return values
 
 
+def as_array(values: Any) -> NDArray[Any]:
+    """An array, or a column or frame of any library, as an array."""
+    native = nw.from_native(values, pass_through=True, eager_only=True, allow_series=True)
+    return np.asarray(native.to_numpy() if hasattr(native, "to_numpy") else values)
+
+
 def checked_weights(weights: Any, n: int, owner: str) -> Array | None:
     """Weights of the rows of a block."""
     if weights is None:
         return None
-    native = nw.from_native(weights, pass_through=True, eager_only=True, allow_series=True)
     try:
-        values = np.asarray(
-            native.to_numpy() if hasattr(native, "to_numpy") else weights, dtype=np.float64
-        )
+        values = as_array(weights).astype(np.float64)
     except (TypeError, ValueError):
         values = np.array(np.nan)
     if values.shape != (n,) or not np.isfinite(values).all() or (values < 0).any():
