@@ -180,7 +180,7 @@ def test_columns_of_one_name(tmp_path: Path, library: str) -> None:
     with pytest.raises(DataError, match=r"t\.csv' has several columns 'a'; give each a name"):
         mc.read_blocks(path, target="y")
     assert len(list(mc.read_blocks(path, target="y", columns=["b"]))) == 1
-    with pytest.raises(ParameterError, match="header = 'no' is neither True nor False"):
+    with pytest.raises(ParameterError, match="header = 'no' is unknown; pass one of True, False"):
         mc.read_blocks(path, header="no")  # type: ignore[arg-type]
     (tmp_path / "broken.csv.gz").write_text("no gzip")
     with pytest.raises(DataError, match=r"broken\.csv\.gz' cannot be read"):

@@ -23,6 +23,7 @@ from scipy.optimize import minimize
 from mercer.exceptions import NotDifferentiableError, NumericalWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.sampling import blocks
 
 Array = NDArray[np.floating[Any]]
 
@@ -53,8 +54,7 @@ class PreImages:
         """The pre-images of rows of features."""
         points = np.empty((len(features), len(self.centre)))
         unfinished = 0
-        for first in range(0, len(features), _BLOCK_ROWS):
-            span = slice(first, first + _BLOCK_ROWS)
+        for span in blocks(len(features), step=_BLOCK_ROWS):
             wanted = features[span]
             start = self._start(wanted)
             result = minimize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol, Self
@@ -33,6 +33,7 @@ from mercer.kernels.vector import unequal_columns
 from mercer.kernels.views import View
 from mercer.parallel import single_blas
 from mercer.rows.rows import RowBlock, RowSource
+from mercer.sampling import blocks
 from mercer.streams.targets import NoTargets
 
 Array = NDArray[np.floating[Any]]
@@ -237,7 +238,8 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         self._require_memory(math.prod(shape) * dtype.itemsize, f"features of {shape[0]} rows")
         out = np.empty(shape, dtype)
         with single_blas():
-            for rows in _blocks(out):
+            width = shape[1] * dtype.itemsize / 8
+            for rows in blocks(shape[0], width, _BLOCK_BYTES, least=_FEWEST_ROWS):
                 self._write_rows(maps, parts, rows, out[rows])
         return out
 
@@ -291,10 +293,3 @@ class DrawnFeatures(FeatureTransformer):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         checks.require_choice(type(self).__name__, "method", self.method, self._methods)
-
-
-def _blocks(out: Array) -> Iterator[slice]:
-    rows, width = out.shape
-    step = max(_FEWEST_ROWS, _BLOCK_BYTES // max(1, width * out.itemsize))
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_outlier_detector
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.exceptions import DataError
 from mercer.models.representer import RepresenterModel
 from mercer.plot.canvas import COLOURS, GREY, Array, Display, Numbers, numbers_of

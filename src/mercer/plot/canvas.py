@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.exceptions import DataError, DataTypeError, MissingDependencyError, ParameterError
 from mercer.kernels.containers import as_table
 from mercer.kernels.points import Points

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_outlier_detector, is_regressor
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.exceptions import DataError, ParameterError
 from mercer.parallel import cached_property
 from mercer.plot.canvas import COLOURS, Array, Numbers

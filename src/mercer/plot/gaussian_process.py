@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.exceptions import ParameterError
 from mercer.plot.canvas import BLUE, Array, Display, Numbers, numbers_of, readable_legend
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.utils import check_random_state
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.exceptions import DataError, DataTypeError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.plot.canvas import Array, Display, numbers_of

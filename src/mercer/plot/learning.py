@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
-from mercer.estimator import checks
+from mercer import checks
 from mercer.exceptions import DataError
 from mercer.plot.canvas import BLUE, VERMILION, Array, Display, label_logarithms, readable_legend
 

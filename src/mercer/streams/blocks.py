@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mercer import sampling
 from mercer.exceptions import DataError, DataTypeError
 from mercer.kernels.containers import by_narwhals, len_of, unknown_column
 from mercer.kernels.points import Points
@@ -264,11 +265,8 @@ class Slices:
         self.data, self.targets, self.weights = data, targets, weights
 
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
-        n = len(self.data)
-        size = max(1, self.data.itemsize * int(np.prod(self.data.shape[1:])))
-        step = max(FEW, _SLICE_BYTES // size)
-        for start in range(0, n, step):
-            rows = slice(start, min(start + step, n))
+        width = self.data.itemsize * np.prod(self.data.shape[1:]) / 8
+        for rows in sampling.blocks(len(self.data), width, _SLICE_BYTES, least=FEW):
             yield (
                 np.asarray(self.data[rows]),
                 None if self.targets is None else self.targets[rows],

@@ -10,7 +10,6 @@ from csv import reader
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from numbers import Integral
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from urllib.parse import unquote
 
 import narwhals.stable.v2 as nw
 
+from mercer import checks
 from mercer.exceptions import (
     DataError,
     DataTypeError,
@@ -87,15 +87,8 @@ def read_blocks(
     ...     model.predict(blocks).round(3).tolist()
     [100.0, 120.0, 140.0]
     """
-    if not isinstance(batch_rows, Integral) or isinstance(batch_rows, bool) or batch_rows < 1:
-        raise ParameterError(
-            f"read_blocks: batch_rows = {batch_rows!r} is not a whole number >= 1; pass for "
-            "example 65536."
-        )
-    if not isinstance(header, bool):
-        raise ParameterError(
-            f"read_blocks: header = {header!r:.80} is neither True nor False; pass one of them."
-        )
+    checks.require_count("read_blocks", "batch_rows", batch_rows, example=65536)
+    checks.require_choice("read_blocks", "header", header, (True, False))
     _require_names(target, weight, columns)
     targets = [target] if isinstance(target, str) else list(target or [])
     wanted = None
