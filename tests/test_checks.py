@@ -76,3 +76,11 @@ def test_targets_of_absurd_size_are_refused(largest: float) -> None:
         checks.require_target_range("Owner", np.array([1.0, largest]))
     checks.require_target_range("Owner", 0.0)
     checks.require_target_range("Owner", np.array([0.0, 1e-100, 1e100]))
+
+
+def test_kernel_values_that_are_not_finite_are_refused() -> None:
+    values = np.array([[1.0, 2.0], [2.0, 3.0]])
+    assert checks.require_finite_values(values, "k") is values
+    for wrong in (np.nan, np.inf, -np.inf):
+        with pytest.raises(DataError, match=r"^Model: 'k' gives NaN or infinity; scale the data"):
+            checks.require_finite_values(np.array([1.0, wrong]), "k", "Model: ")

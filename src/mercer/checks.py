@@ -115,3 +115,15 @@ def require_target_range(owner: str, largest: float | Array) -> None:
             f"squares of targets below {_LEAST_TARGET:g} or above {_LARGEST_TARGET:g} can leave "
             "the range of float64; divide y by a constant."
         )
+
+
+def require_finite_values(values: Array, kernel: object, owner: str = "") -> Array:
+    """The values of a kernel; NaN and infinity are refused."""
+    with np.errstate(over="ignore", invalid="ignore"):  # of infinities
+        is_finite = np.isfinite(values.sum())
+    if not is_finite:
+        raise DataError(
+            f"{owner}{kernel!r} gives NaN or infinity; scale the data, or use a kernel that grows "
+            "less fast."
+        )
+    return values

@@ -192,7 +192,7 @@ def test_indefinite_matrices_are_refused(method: Any) -> None:
 
 
 def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(ParameterError, match='"random" or "greedy"'):
+    with pytest.raises(ParameterError, match="one of 'random', 'greedy'"):
         factor_of(K, 3, method="lazy")
 
 

@@ -176,7 +176,7 @@ def test_preconditioners_change_iterations_alone(preconditioner: str, dtype: Any
 
 def test_an_unknown_preconditioner_is_refused() -> None:
     solver = mc.solvers.ConjugateGradient("jacobi")
-    with pytest.raises(ParameterError, match="'nystrom' or None"):
+    with pytest.raises(ParameterError, match="'nystrom', None"):
         mc.KernelRidge(solver=solver).fit([[0.0], [1.0]], [0.0, 1.0])
 
 

@@ -399,3 +399,17 @@ def test_rows_are_those_of_the_user() -> None:
     given = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(landmarks=X[:3] + 1)).fit(X, Y)
     assert not hasattr(given, "rows_")
     assert not hasattr(given.set_params(solver=S.Cholesky()).fit(X, Y), "rows_")
+
+
+@pytest.mark.parametrize("solver", [S.NystromSolver, S.Falkon])
+def test_landmarks_do_not_change_when_the_owner_of_their_memory_writes(solver: Any) -> None:
+    owner = X[:10].copy()
+    seen = owner.view()
+    seen.flags.writeable = False  # as pandas gives it
+    kept = solver(landmarks=seen)
+    model = mc.KernelRidge(KERNEL, 0.1, solver=kept).fit(X, Y)
+    before = model.predict(NEW)
+    owner[:] = 0.0
+    assert_array_equal(kept.landmarks, X[:10])
+    assert_array_equal(model.predict(NEW), before)
+    assert_allclose(mc.KernelRidge(KERNEL, 0.1, solver=kept).fit(X, Y).predict(NEW), before)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import ParameterError
+from mercer.checks import require_number
 from mercer.linalg.cholesky import factorise
 from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Indices, generator_of
 from mercer.parallel import single_blas
@@ -74,10 +74,7 @@ def leverage_scores(
     >>> leverage_scores(lambda rows: K[:, rows], K.diagonal(), alpha=1.0).tolist()
     [0.5, 0.75]
     """
-    if not (np.isfinite(alpha) and alpha > 0):
-        raise ParameterError(
-            f"leverage_scores: alpha = {alpha!r} is not a finite number > 0; pass for example 1.0."
-        )
+    require_number("leverage_scores", "alpha", alpha)
     generator = generator_of(rng)
     get = entries or (lambda rows, cols: columns(cols)[rows])
     n = len(diagonal)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from copy import deepcopy
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from mercer import memory
+from mercer.checks import require_count, require_finite_values, require_number
 from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError, warn
 from mercer.kernels.base import Kernel, checked_weight
 from mercer.kernels.containers import ingest, len_of
@@ -29,7 +29,6 @@ from mercer.linalg.pivoted_cholesky import pivoted_cholesky
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import RowDraw
 from mercer.sampling import random_numbers, seed_from, uniform_rows
-from mercer.validity.required import require_finite_values
 
 __all__ = [
     "KernelColumns",
@@ -168,7 +167,8 @@ def select_rows(
     require_no_noise(kernel, owner)
     if isinstance(how, Landmarks):
         return how
-    _require_ridge(alpha, owner)
+    if alpha is not None:
+        require_number(owner, "alpha", alpha)
     resolved = rows.resolve(kernel)
     if resolved.input_tags()["pairwise"]:
         resolved(rows.first_row)  # refuses a matrix that is not square
@@ -204,16 +204,7 @@ def check_choice(how: Any, n_landmarks: Any, owner: str, also: tuple[str, ...] =
     if isinstance(how, str):
         if how not in (*_METHODS, *also):
             _unknown(how, owner, also)
-        _require_number(n_landmarks, owner)
-
-
-def _require_ridge(alpha: Any, owner: str) -> None:
-    number = isinstance(alpha, Real) and not isinstance(alpha, bool)
-    if alpha is not None and not (number and 0 < float(alpha) < np.inf):
-        raise ParameterError(
-            f"{owner}: alpha = {alpha!r}, the ridge of leverage scores, is not a finite number > 0;"
-            " pass for example 1.0, or None to have it chosen."
-        )
+        require_count(owner, "n_landmarks", n_landmarks)
 
 
 def _counted(rows: RowSource) -> RowNumbers:
@@ -473,17 +464,9 @@ def _row_numbers(selector: Any, n: int, owner: str) -> RowNumbers:
     return np.array(list(dict.fromkeys(rows.tolist())), dtype=np.intp)
 
 
-def _require_number(n_landmarks: Any, owner: str) -> None:
-    if isinstance(n_landmarks, bool) or not isinstance(n_landmarks, Integral) or n_landmarks < 1:
-        raise ParameterError(
-            f"{owner}: n_landmarks = {n_landmarks!r} is not a whole number >= 1; pass for example "
-            "100."
-        )
-
-
 def _size(n_landmarks: int, available: int, owner: str) -> int | None:
     """The number of landmarks to choose; None for all rows of positive weight."""
-    _require_number(n_landmarks, owner)
+    require_count(owner, "n_landmarks", n_landmarks)
     if n_landmarks > available:
         warn(
             f"{owner}: n_landmarks = {n_landmarks} is more than the {available} rows that there "

@@ -155,14 +155,14 @@ def with_jitter(
     """Call a function of ``gram + diag(ridge)`` with the smallest jitter at which it succeeds."""
     diagonal = gram.diagonal().copy()
     added, mean = np.asarray(ridge, dtype=gram.dtype), float(diagonal.mean())
+    result = attempt(diagonal + added)
+    if result is not None:
+        return result, Jitter()
+    cause, remedy = _cause(gram, advice)
 
     def shifted(fraction: float) -> Result | None:
         return attempt(diagonal + (added + gram.dtype.type(fraction * mean)))
 
-    result = shifted(0.0)
-    if result is not None:
-        return result, Jitter()
-    cause, remedy = _cause(gram, advice)
     above = [fraction for fraction in LADDER if fraction > np.finfo(gram.dtype).eps]
     climbed = climb(shifted, above if mean > 0 else ())
     if climbed is not None:

@@ -26,7 +26,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import ParameterError, ValidityError
+from mercer.checks import require_choice
+from mercer.exceptions import ValidityError
 from mercer.linalg.blocked import multiply, solve_triangular
 from mercer.linalg.whitening import whiten
 
@@ -127,10 +128,7 @@ def pivoted_cholesky(
     >>> approximation.rank, bool(np.allclose(F @ F.T, K))
     (2, True)
     """
-    if method not in ("random", "greedy"):
-        raise ParameterError(
-            f'pivoted_cholesky: method = {method!r} is unknown; pass "random" or "greedy".'
-        )
+    require_choice("pivoted_cholesky", "method", method, ("random", "greedy"))
     state = _Elimination(columns, diagonal, rank, entries)
     generator = generator_of(rng)
     size = block or (_default_block(state.capacity) if method == "random" else 1)

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer import memory
+from mercer.checks import is_number, require_choice, require_count
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -117,15 +117,12 @@ class ConjugateGradient(Solver):
 
     def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
         """Validate the parameters, without data."""
-        check_limits(owner, self.tol, self.max_iter)
-        _require_count(owner, "search_rows", self.search_rows)
+        check_limits(self)
+        require_count("ConjugateGradient", "search_rows", self.search_rows, example=3000)
         if self.rank is not None:
-            _require_count(owner, "rank", self.rank)
-        if self.preconditioner not in (*_METHODS, "nystrom", None):
-            raise ParameterError(
-                f"ConjugateGradient: preconditioner = {self.preconditioner!r} is unknown; pass one "
-                f"of {', '.join(map(repr, _METHODS))}, 'nystrom' or None."
-            )
+            require_count("ConjugateGradient", "rank", self.rank)
+        options = (*_METHODS, "nystrom", None)
+        require_choice("ConjugateGradient", "preconditioner", self.preconditioner, options)
 
     def cost(self, problem: FitProblem) -> Cost:
         """The cost of products with the matrix and of the preconditioner."""
@@ -321,23 +318,15 @@ def _inverse(factor: LowRank | NystromSketch) -> LowRankInverse:
     return LowRankInverse.of(factor.factor, floor)
 
 
-def check_limits(owner: str, tol: Any, max_iter: Any) -> None:
-    """Validate tol and max_iter."""
-    if not (isinstance(tol, Real) and 0 < float(tol) < 1):
+def check_limits(solver: Any) -> None:
+    """Validate tol and max_iter of a solver by iterations."""
+    owner, tol = type(solver).__name__, solver.tol
+    if not (is_number(tol) and 0 < tol < 1):
         raise ParameterError(
-            f"{owner}: tol = {tol!r} of the solver is not between 0 and 1: it is a share of the "
-            "right-hand side, all of which is left before the first iteration; pass for example "
-            "1e-6."
+            f"{owner}: tol = {tol!r} is not between 0 and 1: it is a share of the right-hand side, "
+            "all of which is left before the first iteration; pass for example 1e-6."
         )
-    _require_count(owner, "max_iter", max_iter)
-
-
-def _require_count(owner: str, name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ParameterError(
-            f"{owner}: {name} = {value!r} of the solver is not a whole number >= 1; pass for "
-            "example 1000."
-        )
+    require_count(owner, "max_iter", solver.max_iter, example=1000)
 
 
 class _System:

@@ -158,9 +158,12 @@ def _is_uniform(landmarks: Any) -> bool:
 
 
 def _kept(landmarks: Any) -> Any:
-    """A copy of explicit landmarks, which later writes of the user do not change."""
+    """A copy of explicit landmarks, which later writes of the user do not change.
+
+    A read-only array is copied too: others may write to its memory.
+    """
     if isinstance(landmarks, np.ndarray):
-        own = landmarks.copy() if landmarks.flags.writeable else landmarks
+        own = landmarks.copy()
         own.flags.writeable = False
         return own
     writable = isinstance(landmarks, list) or sp.issparse(landmarks) or hasattr(landmarks, "iloc")
@@ -220,7 +223,7 @@ class Falkon(LandmarkSolver):
     def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
         """Validate the parameters, without data."""
         super().check(owner, also)
-        check_limits(owner, self.tol, self.max_iter)
+        check_limits(self)
 
     def cost(self, problem: FitProblem) -> Cost:
         """The cost of passes over pairs of rows and landmarks, and of the preconditioner."""

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import memory, validity
-from mercer.exceptions import DataError, ValidityError
+from mercer.checks import require_finite_values
+from mercer.exceptions import ValidityError
 from mercer.kernels.base import Kernel, pairs_of
 from mercer.kernels.points import Points
 from mercer.linalg.cholesky import Advice, is_positive_definite
@@ -44,18 +45,6 @@ def gram_matrix(
         remedy = "fit on fewer rows" + (f", or {remedy}" if remedy else "")
         memory.require(size, f"{name} on {n} rows", remedy)
     return require_finite_values(engine.gram(kernel.expression, pairs), kernel, f"{name}: ")
-
-
-def require_finite_values(values: Array, kernel: Kernel, owner: str = "") -> Array:
-    """The values of a kernel; NaN and infinity are refused."""
-    with np.errstate(over="ignore", invalid="ignore"):  # of infinities
-        is_finite = np.isfinite(values.sum())
-    if not is_finite:
-        raise DataError(
-            f"{owner}{kernel!r} gives NaN or infinity; scale the data, or use a kernel that grows "
-            "less fast."
-        )
-    return values
 
 
 def _bytes_per_entry(kernel: Kernel, matrices: float, itemsize: int, psd: str) -> float:

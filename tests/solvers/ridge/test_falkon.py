@@ -90,7 +90,7 @@ def test_a_path_that_stops_short() -> None:
     model = mc.KernelRidge(KERNEL, solver=S.Falkon(40, random_state=0, max_iter=2))
     with pytest.warns(NumericalWarning, match="stopped after 2"):
         model.path(X, Y, ALPHAS)
-    with pytest.raises(ParameterError, match=r"tol = -1 of the solver"):
+    with pytest.raises(ParameterError, match=r"Falkon: tol = -1 is not between"):
         mc.KernelRidge(KERNEL, solver=S.Falkon(5, tol=-1)).path(X, Y, ALPHAS)
 
 

@@ -13,6 +13,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import memory
+from mercer.checks import require_finite_values
 from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -25,7 +26,7 @@ from mercer.solvers.likelihood import class_probabilities
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.laplace import Posterior
 from mercer.solvers.protocol import no_landmarks
-from mercer.validity.required import require_finite_values, require_positive
+from mercer.validity.required import require_positive
 
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[Any]

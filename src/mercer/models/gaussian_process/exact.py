@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from mercer import memory
+from mercer.checks import require_finite_values
 from mercer.exceptions import ValidityError
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
@@ -33,7 +34,6 @@ from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.parallel import cached_property
 from mercer.solvers.likelihood.gaussian import NOISE, Gaussian, Precision
 from mercer.solvers.likelihood.maximise import Objective, SubsampledObjective
-from mercer.validity.required import require_finite_values
 
 Array = NDArray[np.floating[Any]]
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.checks import require_finite_values
 from mercer.kernels.points import Points
 from mercer.landmarks import selection
 from mercer.linalg.whitening import whiten
@@ -23,7 +24,6 @@ from mercer.solvers.newton.method import State
 from mercer.solvers.newton.span import NewtonDirection
 from mercer.solvers.newton.span_sums import ExplainedTrace, WeightSums
 from mercer.solvers.newton.spans import LandmarkSpan, StoredLandmarkSpan
-from mercer.validity.required import require_finite_values
 
 Array = NDArray[np.floating[Any]]
 

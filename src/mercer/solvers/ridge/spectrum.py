@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import ValidityError
 from mercer.linalg.centring import lifted, reflected, reflector_of, weigh
-from mercer.sampling import blocks
 
 Array = NDArray[np.floating[Any]]
 
@@ -209,10 +208,8 @@ class EigenRidge:
         return coef
 
     def _diagonals(self, filters: Array) -> Array:
-        """P_ii for every row and filter, by products with the squared eigenvectors, in blocks."""
-        diagonals = np.empty((len(self.root), filters.shape[1]), filters.dtype)
-        for rows in blocks(len(self.root), len(self.root)):
-            diagonals[rows] = self.vectors[rows] ** 2 @ filters
+        """P_ii for every row and filter."""
+        diagonals: Array = self.vectors**2 @ filters
         return diagonals
 
     def _null(self, rotated: Array) -> Array:
