@@ -19,7 +19,7 @@ from mercer.exceptions import DataError, NoFeatureMapError, ParameterTypeError
 from mercer.kernels.heuristics import Scatter, bounded, heuristic_length
 from mercer.kernels.parameters import plain
 from mercer.kernels.points import Points
-from mercer.kernels.tree import Parameterised, with_children
+from mercer.kernels.tree import Parameterised, with_children, with_values
 from mercer.kernels.views import EVERYTHING, Columns, Numbers, View
 from mercer.parallel import cached_property
 from mercer.program import engine, reference
@@ -273,10 +273,7 @@ class Kernel(Parameterised, metaclass=_KernelType):
     def _reader(self) -> Reader:
         """What this kernel reads of data."""
         # A leaf is read by a copy of itself: an object that holds itself is not freed at once.
-        kernel = self
-        if not self._child_names:
-            kernel = object.__new__(type(self))
-            vars(kernel)["_values"] = self._values
+        kernel = self if self._child_names else with_values(self)
         return Reader(tuple(_leaves(kernel, Scope())))
 
     def _view(self, scope: Scope) -> View:

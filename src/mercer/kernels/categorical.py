@@ -47,7 +47,7 @@ class Categorical(VectorKernel):
     weight = Positive("scale", per_column=True, heuristics=("scale",))
     psd = True
 
-    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+    def input_tags(self) -> dict[str, bool]:
         return {**super().input_tags(), "string": True}
 
     def coordinate(self, x: Any, z: Any) -> Any:

@@ -48,7 +48,6 @@ class Linear(DotProduct):
     psd = True
 
     def profile(self, s: Any) -> Any:
-        """S."""
         return s
 
     def _features(self, scope: Scope, points: Points) -> Columns:
@@ -92,7 +91,6 @@ class Polynomial(DotProduct):
     _elsewhere = _NAMES
 
     def profile(self, s: Any) -> Any:
-        """(gain s + offset)^degree."""
         return (self.gain * s + self.offset) ** self.degree
 
     def _features(self, scope: Scope, points: Points) -> Columns:
@@ -133,7 +131,6 @@ class Sigmoid(DotProduct):
     _elsewhere = _NAMES
 
     def profile(self, s: Any) -> Any:
-        """The hyperbolic tangent, tanh(gain s + offset)."""
         return np.tanh(self.gain * s + self.offset)
 
 
@@ -206,7 +203,6 @@ class Anova(Coordinate):
     psd = True
 
     def coordinate(self, x: Any, z: Any) -> Any:
-        """The product x z."""
         return x * z
 
     def _degree(self) -> int:

@@ -49,11 +49,9 @@ class Chi2(Coordinate):
     non_negative = True
 
     def coordinate(self, x: Any, z: Any) -> Any:
-        """(x - z)^2 / (x + z)."""
         return (x - z) ** 2 / _or_one(x + z)
 
     def profile(self, total: Any) -> Any:
-        """The exponential, exp(-gain total)."""
         return np.exp(-self.gain * total)
 
 
@@ -78,7 +76,6 @@ class AdditiveChi2(Coordinate):
     non_negative = True
 
     def coordinate(self, x: Any, z: Any) -> Any:
-        """2 x z / (x + z)."""
         return 2 * x * z / _or_one(x + z)
 
 
@@ -100,7 +97,6 @@ class HistogramIntersection(Coordinate):
     non_negative = True
 
     def coordinate(self, x: Any, z: Any) -> Any:
-        """The smaller one, min(x, z)."""
         return np.minimum(x, z)
 
 

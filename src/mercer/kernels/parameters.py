@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
 from inspect import Parameter
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -126,10 +126,10 @@ class _Value:
     value: Any
 
     def __post_init__(self) -> None:
-        name = type(self).__name__
-        is_heuristic = isinstance(self.value, str)
-        value = self.value if is_heuristic else numeric(f"{name}: value", self.value, _remedy)
-        object.__setattr__(self, "value", value)
+        if not isinstance(self.value, str):  # a heuristic
+            remedy = "pass a number or an array of numbers"
+            value = numeric(f"{type(self).__name__}: value", self.value, lambda: remedy)
+            object.__setattr__(self, "value", value)
 
     def _fields(self) -> tuple[Any, ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
@@ -148,10 +148,6 @@ class _Value:
     def __reduce__(self) -> tuple[Any, ...]:
         # Through the constructor, because NumPy's pickles and deep copies are writeable.
         return type(self), self._fields()
-
-
-def _remedy() -> str:
-    return "pass a number or an array of numbers"
 
 
 class Fixed(_Value):
@@ -211,15 +207,14 @@ class Bounded(_Value):
                 f"Bounded: low = {shorten(self.low)}, high = {shorten(self.high)} do not "
                 "satisfy low < high; pass wider bounds, or Fixed(value) to hold the value."
             )
-        if not isinstance(self.value, str) and not self._contains(self.value):
+        if isinstance(self.value, str):
+            return
+        if not np.all((self.low <= self.value) & (self.value <= self.high)):
             raise ParameterError(
                 f"Bounded: value = {shorten(self.value)} does not satisfy "
                 f"{shorten(self.low)} <= value <= {shorten(self.high)}; "
                 "pass a value inside the bounds, or wider bounds."
             )
-
-    def _contains(self, value: Any) -> bool:
-        return bool(np.all((self.low <= value) & (value <= self.high)))
 
 
 # Types of the constructors of built-in kernels, for editors and type checkers.
@@ -243,10 +238,6 @@ class Declaration(ABC):
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> Declaration: ...
-    @overload
-    def __get__(self, instance: Any, owner: type) -> Any: ...
     def __get__(self, instance: Any, owner: type) -> Any:
         return self if instance is None else plain(instance._values[self.name])
 
@@ -302,8 +293,13 @@ class Continuous(Declaration):
         if not self.learned:
             self._refuse_wrapped(owner, given)
         self._validate_plain(owner, given.value)
-        if isinstance(given, Bounded):
-            self._validate_bounds(owner, given)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            outside = isinstance(given, Bounded) and np.isnan(self.to_theta(given.low)).any()
+        if outside:
+            raise ParameterError(
+                f"{owner}: {self.name} = {given} has a low bound that does not satisfy "
+                f"{self.name} >= 0; pass a bound of at least 0."
+            )
         return given
 
     def _validate_plain(self, owner: str, given: object) -> float | Array | str:
@@ -326,25 +322,13 @@ class Continuous(Declaration):
             )
         return value
 
-    def _validate_bounds(self, owner: str, given: Bounded) -> None:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            outside = np.isnan(self.to_theta(given.low)).any()
-        if outside:
-            raise ParameterError(
-                f"{owner}: {self.name} = {given} has a low bound that does not satisfy "
-                f"{self.name} >= 0; pass a bound of at least 0."
-            )
-
     def _remedy(self) -> str:
         forms = [self._noun]
         if self.per_column:
             forms.append("one per column")
         elif self.ndim:
-            forms.append(
-                "a list of them"
-                if self.ndim == 1
-                else f"an array of at most {self.ndim} dimensions"
-            )
+            several = f"an array of at most {self.ndim} dimensions"
+            forms.append("a list of them" if self.ndim == 1 else several)
         forms += map(repr, self.heuristics)
         return f"pass {' or '.join(forms)} (for example {self.name}={show(self._example())})"
 
@@ -358,7 +342,6 @@ class Continuous(Declaration):
         return value.tolist() if np.all(allowed) else 1.0
 
     def free(self, stored: Any) -> Mask:
-        """Return which entries of the stored value are learned, in the shape of the value."""
         value = plain(stored)
         if isinstance(value, str):  # a heuristic that waits for data
             return np.zeros((), dtype=np.bool_)
@@ -390,15 +373,12 @@ class _Logarithmic(Continuous):
     """Learned on the logarithmic scale: theta = log(value), so d value / d theta = value."""
 
     def to_theta(self, value: Any) -> Array:
-        """Return log(value)."""
         return np.asarray(np.log(value))
 
     def from_theta(self, theta: Any) -> Array:
-        """Return exp(theta)."""
         return np.asarray(np.exp(theta))
 
     def slope(self, value: Any) -> Array:
-        """Return the value itself."""
         return np.asarray(value, dtype=np.float64)
 
 
@@ -461,15 +441,12 @@ class Real(Continuous):
         return np.logical_not(np.isnan(value))
 
     def to_theta(self, value: Any) -> Array:
-        """Return the value itself."""
         return np.asarray(value, dtype=np.float64)
 
     def from_theta(self, theta: Any) -> Array:
-        """Return theta itself."""
         return np.asarray(theta, dtype=np.float64)
 
     def slope(self, value: Any) -> Array:
-        """Return ones."""
         return np.ones(np.shape(value))
 
 
@@ -502,18 +479,11 @@ class Integer(Declaration):
         self.low = low
         self.high = high
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> Integer: ...
-    @overload
-    def __get__(self, instance: Any, owner: type) -> int: ...
-    def __get__(self, instance: Any, owner: type) -> Any:
-        return super().__get__(instance, owner)
-
     def validate(self, owner: str, given: object) -> int:
         """Return the Python int to store."""
         self._refuse_wrapped(owner, given)
         subject = f"{owner}: {self.name} = {shorten(given)}"
-        if isinstance(given, bool) or not isinstance(given, numbers.Integral):
+        if not isinstance(given, numbers.Integral) or isinstance(given, bool):
             raise ParameterError(f"{subject} is not an integer; {self._remedy()}.")
         value = int(given)
         if not self._allows(value):

@@ -15,7 +15,7 @@ from mercer.kernels.containers import as_objects, len_of
 from mercer.kernels.parameters import Choice, NonNegative, Part, Scalar
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import SYMMETRISE, learns, real_numbers, require_symmetry
-from mercer.kernels.tree import bare
+from mercer.kernels.tree import with_values
 from mercer.kernels.views import Columns, Features, Numbers, Objects, View
 from mercer.program.expression import IDENTITY, Expr, Slot, parameter
 from mercer.program.pairs import Array, Pairs
@@ -53,7 +53,7 @@ class Constant(Kernel):
     value = NonNegative(1.0)
     psd = True
 
-    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+    def input_tags(self) -> dict[str, bool]:
         return dict(_ANYTHING)
 
     def _trace(self, scope: Scope) -> Expr:
@@ -83,7 +83,7 @@ class White(Kernel):
 
     psd = True
 
-    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+    def input_tags(self) -> dict[str, bool]:
         return dict(_ANYTHING)
 
     def _trace(self, scope: Scope) -> Expr:
@@ -116,11 +116,11 @@ class FeatureKernel(Kernel):
     def features(self, objects: list[Any]) -> Any:
         """Return one row of features for each object."""
 
-    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+    def input_tags(self) -> dict[str, bool]:
         return {**_ANYTHING, "sparse": False, "string": True, "two_d": False}
 
     def _view(self, scope: Scope) -> View:
-        return scope.view.read_by(Features(bare(self)))
+        return scope.view.read_by(Features(with_values(self)))
 
     def _trace(self, scope: Scope) -> Expr:
         return Expr("dot", (), Slot(self._view(scope)))
@@ -144,7 +144,6 @@ class Block:
         return type(self.kernel).__name__
 
     def block(self, pairs: Pairs) -> Array:
-        """The matrix of the pairs, checked."""
         if pairs.same and self._is_matrix:
             _require_square(pairs.rows, self.view)
         a = self.kernel._objects(pairs.rows, self.view)
@@ -180,7 +179,6 @@ class Block:
         return self.kernel.input_tags()["pairwise"]
 
     def diagonal(self, pairs: Pairs) -> Array:
-        """The kernel at aligned pairs."""
         if pairs.rows is not pairs.cols:
             singles = (self.block(pairs.block([i], [i])) for i in range(pairs.shape[0]))
             return np.array([value.item() for value in singles])
@@ -248,7 +246,7 @@ class PairKernel(Kernel):
         """Return k(a, a) for every object; override it where that is cheaper than single pairs."""
         return [_one_number(self.pairs([a], [a]), type(self).__name__) for a in A]
 
-    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+    def input_tags(self) -> dict[str, bool]:
         return {**_ANYTHING, "sparse": False, "string": True, "two_d": False}
 
     def _view(self, scope: Scope) -> View:
@@ -258,7 +256,7 @@ class PairKernel(Kernel):
         return as_objects(points.frame_of(view), type(self).__name__)
 
     def _trace(self, scope: Scope) -> Expr:
-        return Expr("external", (), Block(bare(self), self._view(scope), learns(self)))
+        return Expr("external", (), Block(with_values(self), self._view(scope), learns(self)))
 
 
 class FunctionKernel(PairKernel):
@@ -302,7 +300,6 @@ class FunctionKernel(PairKernel):
             )
 
     def pairs(self, A: Any, B: Any) -> Any:
-        """Call the function."""
         if not self.pairwise:
             try:
                 return self.function(A, B)
@@ -317,7 +314,6 @@ class FunctionKernel(PairKernel):
         return [[self.function(a, b) for b in B] for a in A]
 
     def diagonal(self, A: Any) -> Any:
-        """Call the function on each object with itself."""
         if self.pairwise:
             return [self.function(a, a) for a in A]
         singles = (A[i : i + 1] for i in range(len_of(A)))
@@ -333,7 +329,7 @@ class FunctionKernel(PairKernel):
         # Rows of an array are arrays, even those of one column.
         return list(data) if isinstance(data, np.ndarray) else super()._objects(points, view)
 
-    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+    def input_tags(self) -> dict[str, bool]:
         return {**_ANYTHING, "two_d": not self.pairwise}
 
 
@@ -382,17 +378,15 @@ class Precomputed(PairKernel):
             matrix.flags.writeable = False
         super().__init__(matrix=matrix)
 
-    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+    def input_tags(self) -> dict[str, bool]:
         return {**_ANYTHING, "sparse": False, "pairwise": self.matrix is None}
 
     def pairs(self, A: Any, B: Any) -> Any:
-        """Look the pairs up."""
         if self.matrix is not None:
             return self.matrix[np.ix_(A, B)]
         return A[0][:, _require_columns(A[0], B[1])]
 
     def diagonal(self, A: Any) -> Any:
-        """Look the diagonal up."""
         if self.matrix is not None:
             return self.matrix[A, A]
         return A[0][np.arange(len(A[1])), _require_columns(A[0], A[1])]

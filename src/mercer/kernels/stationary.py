@@ -65,7 +65,6 @@ class RBF(Stationary):
     _elsewhere = MappingProxyType({"gamma": "write RBF.from_gamma(gamma)."})
 
     def profile(self, r2: Any) -> Any:
-        """The Gaussian, exp(-r^2 / 2)."""
         return np.exp(-r2 / 2)
 
     @classmethod
@@ -114,7 +113,6 @@ class Laplacian(Stationary):
     _metric = "cityblock"
 
     def profile(self, r1: Any) -> Any:
-        """The exponential, exp(-r) of the scaled L1 distance."""
         return np.exp(-r1)
 
 
@@ -152,7 +150,6 @@ class Matern(Stationary):
     psd = True
 
     def profile(self, r2: Any) -> Any:
-        """The correlation at squared distance r2."""
         if self.nu == math.inf:
             return np.exp(-r2 / 2)
         if self.nu not in (0.5, 1.5, 2.5):
@@ -234,7 +231,6 @@ class Wendland(Stationary):
     psd = True
 
     def profile(self, r2: Any) -> Any:
-        """The polynomial inside the support, 0 outside."""
         r = np.minimum(np.sqrt(r2), 1.0)
         smoothness: int = self.smoothness
         l = self.dimension // 2 + smoothness + 1  # noqa: E741 (the letter of the literature)
@@ -288,7 +284,6 @@ class Periodic(VectorKernel):
     psd = True
 
     def coordinate(self, x: Any, z: Any) -> Any:
-        """The squared chord, sin^2(pi (x - z) / period)."""
         return np.sin(np.pi * (x - z) / self.period) ** 2
 
     def _trace(self, scope: Scope) -> Expr:

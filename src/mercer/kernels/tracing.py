@@ -20,7 +20,7 @@ from mercer.exceptions import (
 )
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.parameters import plain
-from mercer.kernels.tree import bare, with_values
+from mercer.kernels.tree import with_values
 from mercer.kernels.views import View
 from mercer.linalg.symmetric import asymmetry
 from mercer.program import engine, reference
@@ -59,16 +59,13 @@ class Unfused:
         return type(self.kernel).__name__
 
     def block(self, pairs: Pairs) -> Array:
-        """The method at all pairs."""
         values = [engine.gram(a, pairs) for a in self.arguments]
         return self._call(values, pairs.shape)
 
     def is_single(self, pairs: Pairs) -> bool:
-        """Whether the arguments are float32."""
         return all(floating_type(a, pairs) == np.float32 for a in self.arguments)
 
     def diagonal(self, pairs: Pairs) -> Array:
-        """The method at aligned pairs."""
         values = [np.asarray(reference.evaluate(a, pairs)) for a in self.arguments]
         return self._call(values, (pairs.shape[0],))
 
@@ -150,7 +147,7 @@ def traced(kernel: Kernel, scope: Scope, method: str, *arguments: Expr) -> Expr:
         return symbolic(kernel, scope, method, *arguments)
     except Exception as error:  # whatever the method does with a value that is no number yet
         announce_unfused(kernel, method, error)
-        return Expr("external", (), Unfused(bare(kernel), method, arguments, learns(kernel)))
+        return Expr("external", (), Unfused(with_values(kernel), method, arguments, learns(kernel)))
 
 
 def learns(kernel: Kernel) -> bool:
@@ -225,7 +222,6 @@ class UnfusedCoordinate:
         return type(self.kernel).__name__
 
     def block(self, pairs: Pairs) -> Array:
-        """The reduced function at all pairs."""
         x, z = pairs.matrices(self.view)
         columns = [(a[:, None], b[None, :]) for a, b in zip(x.T, z.T, strict=True)]
         value = self._reduce(columns)
@@ -234,11 +230,9 @@ class UnfusedCoordinate:
         return value
 
     def is_single(self, pairs: Pairs) -> bool:
-        """Whether the data are float32."""
         return all(matrix.dtype == np.float32 for matrix in pairs.matrices(self.view))
 
     def diagonal(self, pairs: Pairs) -> Array:
-        """The reduced function at aligned pairs."""
         x, z = pairs.matrices(self.view)
         return self._reduce(list(zip(x.T, z.T, strict=True)))
 

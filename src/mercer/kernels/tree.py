@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
 
@@ -31,6 +31,7 @@ from mercer.kernels.parameters import (
     Mask,
     Part,
     digest,
+    plain,
     read_only,
     same,
     show,
@@ -46,9 +47,6 @@ _DEEPEST = 100
 
 # How far, relative to 1 + |bound|, theta may leave its bounds by rounding.
 _ROUNDING = 1e-12
-
-# Attributes of a kernel that are derived from it and hold it, or what holds it.
-_DERIVED = frozenset({"_tree", "_reader", "expression"})
 
 T = TypeVar("T", bound="Parameterised")
 
@@ -105,22 +103,13 @@ class Parameterised:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._declarations = MappingProxyType(_collect(cls))
+        declared, owner = _collect(cls), f"the default in class {cls.__name__}"
+        cls._declarations = MappingProxyType(declared)
         cls._defaults = MappingProxyType(
-            {
-                name: declaration.validate(
-                    f"the default in class {cls.__name__}", declaration.default
-                )
-                for name, declaration in cls._declarations.items()
-                if not declaration.required
-            }
+            {n: d.validate(owner, d.default) for n, d in declared.items() if not d.required}
         )
-        cls._own_names = tuple(
-            name for name, d in cls._declarations.items() if not isinstance(d, Part)
-        )
-        cls._child_names = tuple(
-            name for name, d in cls._declarations.items() if isinstance(d, Child | Children)
-        )
+        cls._own_names = tuple(n for n, d in declared.items() if not isinstance(d, Part))
+        cls._child_names = tuple(n for n, d in declared.items() if isinstance(d, Child | Children))
         cls.__signature__ = _signature(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -148,23 +137,14 @@ class Parameterised:
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         _ = self._values  # an __init__ that has not called ours is told so
-        raise AttributeError(
-            f"{_owner(self)} is immutable, so {name} cannot be set; "
-            f"use replace({name}=...), which returns a new object."
-        )
+        raise _immutable(self, f"{name} cannot be set; use replace({name}=...)")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(
-            f"{_owner(self)} is immutable, so {name} cannot be deleted; "
-            "use replace(...), which returns a new object."
-        )
+        raise _immutable(self, f"{name} cannot be deleted; use replace(...)")
 
     def set_params(self, **params: Any) -> NoReturn:
         """Refuse: the object is immutable. Use `replace`, which returns a new one."""
-        raise AttributeError(
-            f"{_owner(self)} is immutable, so set_params({', '.join(params)}) is not possible; "
-            "use replace(...), which returns a new object."
-        )
+        raise _immutable(self, f"set_params({', '.join(params)}) is not possible; use replace(...)")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Parameterised):
@@ -263,16 +243,12 @@ class Parameterised:
     @property
     def theta(self) -> Array:
         """The free parameters under their unconstrained transforms: a read-only vector."""
-        thetas = [entry.theta for entry in self._tree.free]
-        theta: Array = read_only(np.concatenate([np.empty(0), *thetas]))
-        return theta
+        return _joined(np.empty(0), [entry.theta for entry in self._tree.free])
 
     @property
     def theta_bounds(self) -> Array:
         """The bounds of theta, one row (low, high) for each entry; infinite where there is none."""
-        bounds = [entry.bounds for entry in self._tree.free]
-        theta_bounds: Array = read_only(np.concatenate([np.empty((0, 2)), *bounds]))
-        return theta_bounds
+        return _joined(np.empty((0, 2)), [entry.bounds for entry in self._tree.free])
 
     @property
     def theta_names(self) -> list[str]:
@@ -288,39 +264,31 @@ class Parameterised:
             Unconstrained coordinates, in the order of ``theta_names``.
         """
         free = self._tree.free
-        ends = np.cumsum([np.count_nonzero(entry.free) for entry in free], dtype=int).tolist()
-        size = ends[-1] if ends else 0
+        ends = [0, *np.cumsum([np.count_nonzero(entry.free) for entry in free], dtype=int).tolist()]
         try:
             vector = np.asarray(theta, dtype=np.float64)
         except (TypeError, ValueError):
             vector = np.asarray(np.nan)
+        shape = (ends[-1],)
+        wrong = "" if vector.shape == shape else f" has shape {vector.shape} and not {shape}"
         if np.isnan(vector).any():
+            wrong = f" = {theta!r} is not a vector of numbers"
+        if wrong:
             raise ParameterError(
-                f"{_owner(self)}: theta = {theta!r} is not a vector of numbers; "
-                f"pass one number for each of {_listed(self.theta_names)}."
+                f"{_owner(self)}: theta{wrong}; pass one number for each of "
+                f"{_listed(self.theta_names)}."
             )
-        if vector.shape != (size,):
-            raise ParameterError(
-                f"{_owner(self)}: theta has shape {vector.shape} and not ({size},); "
-                f"pass one number for each of {_listed(self.theta_names)}."
-            )
-        parts = zip(free, [0, *ends], ends, strict=False)
-        return _replaced(self, {e.path: e.at_theta(vector[low:high]) for e, low, high in parts})
+        parts = zip(free, pairwise(ends), strict=True)
+        return _replaced(self, {e.path: e.at_theta(vector[low:high]) for e, (low, high) in parts})
 
     def parameter_values(self) -> dict[str, float | Array]:
         """Return the plain values of the continuous parameters by path, free or not."""
         return dict(self._tree.values)
 
     def chain(self, gradients: Mapping[str, npt.ArrayLike]) -> Array:
-        """Return the gradient in theta from gradients in the plain values.
+        """Return the gradient in theta from those in the values, by path: df/dtheta by chain rule.
 
-        By the chain rule, df/dtheta = df/dvalue * dvalue/dtheta, for the free entries only.
-
-        Parameters
-        ----------
-        gradients : mapping of str to array-like
-            The gradient in the value of each free parameter, by path, in the shape of the value.
-            Those of parameters that are not free are dropped.
+        Gradients in parameters that are not free are dropped.
         """
         for path in gradients:
             if path not in self._tree.entries:
@@ -358,11 +326,13 @@ class ParameterEntry:
         assert isinstance(self.declaration, Continuous)
         if not isinstance(self.stored, Bounded):
             return np.tile([-np.inf, np.inf], (int(np.count_nonzero(self.free)), 1))
-        ends = (
-            np.broadcast_to(end, self.free.shape) for end in (self.stored.low, self.stored.high)
-        )
         with np.errstate(divide="ignore"):
-            return np.column_stack([self.declaration.to_theta(end[self.free]) for end in ends])
+            return np.column_stack([self.declaration.to_theta(end) for end in self._ends()])
+
+    def _ends(self) -> list[Array]:
+        """The lower and upper bounds of the free entries."""
+        ends = (self.stored.low, self.stored.high)
+        return [np.broadcast_to(end, self.free.shape)[self.free] for end in ends]
 
     @property
     def names(self) -> list[str]:
@@ -380,9 +350,7 @@ class ParameterEntry:
         with np.errstate(over="ignore", under="ignore"):
             moved = self.declaration.from_theta(theta)
         if isinstance(self.stored, Bounded):
-            ends = (self.stored.low, self.stored.high)
-            low, high = (np.broadcast_to(end, self.free.shape)[self.free] for end in ends)
-            moved = np.clip(moved, low, high)
+            moved = np.clip(moved, *self._ends())
         # exp(log(x)) need not be x: what does not move keeps its value to the last bit.
         value[self.free] = np.where(theta == self.theta, value[self.free], moved)
         value = value if value.ndim else float(value)
@@ -396,11 +364,10 @@ class ParameterEntry:
     def _within_bounds(self, theta: Array) -> Array:
         if not isinstance(self.stored, Bounded):
             return theta
-        low, high = self.bounds.T
-        slack_low, slack_high = (
-            _ROUNDING * (1 + np.abs(np.where(np.isfinite(end), end, 0))) for end in (low, high)
-        )
-        if np.any((theta < low - slack_low) | (theta > high + slack_high)):
+        ends = self.bounds
+        low, high = ends.T
+        slack = _ROUNDING * (1 + np.abs(np.where(np.isfinite(ends), ends, 0))).T
+        if np.any((theta < low - slack[0]) | (theta > high + slack[1])):
             raise ParameterError(
                 f"{self.owner.__name__}: theta = {theta.tolist()} takes {self.path} out of "
                 f"its bounds {self.stored}; keep theta within theta_bounds."
@@ -422,8 +389,7 @@ class ParameterEntry:
                 f"{owner}: the gradient in {self.path} has shape {gradient.shape} and the value "
                 f"has shape {self.free.shape}; pass one number for each entry."
             )
-        chained: Array = (gradient * self.declaration.slope(self.value))[self.free]
-        return chained
+        return np.asarray((gradient * self.declaration.slope(self.value))[self.free])
 
 
 class Tree:
@@ -435,7 +401,7 @@ class Tree:
         self.entries: dict[str, ParameterEntry] = {}
         for name in root._own_names:
             declaration, stored = root._declarations[name], root._values[name]
-            value = stored.value if isinstance(stored, Fixed | Bounded) else stored
+            value = plain(stored)
             waits = isinstance(value, str) and isinstance(declaration, Continuous)
             self.entries[name] = ParameterEntry(name, declaration, stored, value, type(root), waits)
         #: The children under the level that paths show: "" where a child adds none.
@@ -449,10 +415,7 @@ class Tree:
                     entry = replace(entry, path=path)
                 self.entries[path] = entry
         #: The paths that hold a heuristic that waits for data.
-        self.unresolved: list[str] = []
-        for path, entry in self.entries.items():
-            if entry.is_unresolved:
-                self.unresolved.append(path)
+        self.unresolved = [path for path, entry in self.entries.items() if entry.is_unresolved]
 
     @cached_property
     def level_paths(self) -> list[str]:
@@ -475,11 +438,8 @@ class Tree:
         """The plain values of the continuous parameters; refused while one is unresolved."""
         if self.unresolved:
             raise self._unresolved_error()
-        values = Values()
-        for path, entry in self.entries.items():
-            if not entry.declaration.concrete:
-                values[path] = entry.value
-        return values
+        learned = (e for e in self.entries.values() if not e.declaration.concrete)
+        return Values({entry.path: entry.value for entry in learned})
 
     def _unresolved_error(self) -> UnresolvedParameterError:
         path = self.unresolved[0]
@@ -522,21 +482,13 @@ def _children(node: Parameterised) -> list[tuple[str, Parameterised]]:
 
 
 def with_values(node: T, **values: Any) -> T:
-    """Return a copy with stored values replaced by anything, without validation."""
-    new = object.__new__(type(node))
-    object.__setattr__(new, "_values", {**node._values, **values})
-    return new
+    """Return a copy with stored values replaced by anything, without validation.
 
-
-def bare(node: T) -> T:
-    """Return a copy without what was derived from the object, for objects that it will hold.
-
-    An object that holds itself, by way of others, is freed late.
+    The copy has nothing that was derived from the object. So the object can hold it, and be freed
+    at once: an object that holds itself is freed late.
     """
     new = object.__new__(type(node))
-    vars(new).update(vars(node))
-    for name in _DERIVED:
-        vars(new).pop(name, None)
+    object.__setattr__(new, "_values", {**node._values, **values})
     return new
 
 
@@ -568,11 +520,9 @@ def _replaced(node: T, params: Mapping[str, Any]) -> T:
             if isinstance(old, Fixed | Bounded) and not isinstance(value, Fixed | Bounded):
                 value = _like(old, value, f"{_owner(node)}: {name}")
             values[name] = value
-    children, changed = [], False
-    for level, child in node._tree.levels:
-        children.append(_replaced_child(level, child, params))
-        changed = changed or children[-1] is not child
-    if changed:
+    levels = node._tree.levels
+    children = [_replaced_child(level, child, params) for level, child in levels]
+    if any(child is not old for child, (_, old) in zip(children, levels, strict=True)):
         new = with_children(new, children)
     if values:
         new = with_values(new, **values)
@@ -719,6 +669,17 @@ def _unpickle(cls: type[T], values: dict[str, Any]) -> T:
     new = object.__new__(cls)
     object.__setattr__(new, "_values", {name: read_only(v) for name, v in values.items()})
     return new
+
+
+def _joined(start: Array, parts: list[Array]) -> Array:
+    joined: Array = read_only(np.concatenate([start, *parts]))
+    return joined
+
+
+def _immutable(instance: Parameterised, what: str) -> AttributeError:
+    return AttributeError(
+        f"{_owner(instance)} is immutable, so {what}, which returns a new object."
+    )
 
 
 def _owner(instance: Parameterised) -> str:

@@ -21,7 +21,7 @@ from mercer.kernels.tracing import (
     symbolic,
     traced,
 )
-from mercer.kernels.tree import bare
+from mercer.kernels.tree import with_values
 from mercer.kernels.views import Numbers, View
 from mercer.program import reference
 from mercer.program.expression import DIFFERENCE, Expr, Scale, Slot, X, Z
@@ -49,7 +49,7 @@ class VectorKernel(Kernel):
     #: Whether the data must be non-negative.
     non_negative: ClassVar[bool] = False
 
-    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+    def input_tags(self) -> dict[str, bool]:
         return {
             "pairwise": False,
             "sparse": self.takes_sparse,
@@ -277,7 +277,7 @@ class Coordinate(VectorKernel):
             body = symbolic(self, scope, "coordinate", X, Z)
         except Exception as error:
             announce_unfused(self, "coordinate", error)
-            source = UnfusedCoordinate(bare(self), self._view(scope), learns(self))
+            source = UnfusedCoordinate(with_values(self), self._view(scope), learns(self))
             reduced = Expr("external", (), source)
         else:
             _require_symmetric(self)

@@ -53,7 +53,6 @@ class Columns:
 
     @property
     def width(self) -> int:
-        """Number of columns."""
         return int(self.values.shape[1])
 
     @property
@@ -63,7 +62,6 @@ class Columns:
         return tuple(names or (f"f{j}" for j in range(self.width)))
 
     def take(self, rows: Any) -> Columns:
-        """Some of the rows."""
         by_number = isinstance(rows, np.ndarray) and rows.dtype.kind in "iu"
         if by_number and isinstance(self.values, np.ndarray):
             values = self.values.take(rows, axis=0)  # twice as fast as indexing
@@ -110,11 +108,9 @@ class Coded(Columns):
     owner: str = "Categorical"
 
     def take(self, rows: Any) -> Coded:
-        """Some of the rows."""
         return replace(self, values=self.values[rows])
 
     def spread(self, weight: Array | None) -> Levels:
-        """How often each category occurs."""
         counts = []
         for j, levels in enumerate(self.categories):
             codes = self.values[:, j].astype(np.intp) + 1
@@ -171,7 +167,6 @@ class Numbers:
     holes: bool = False  # whether missing values (NaN) are taken
 
     def read(self, data: Any, label: Callable[[int], str] = str) -> Columns:
-        """Read numbers, and check that they are finite."""
         if type(data) is np.ndarray and data.ndim == 2 and data.dtype in _FLOATS and data.size:
             values, names = data, None
         else:
@@ -201,7 +196,6 @@ class Codes:
     presence: bool = False  # whether only missing values are told from others
 
     def read(self, data: Any, label: Callable[[int], str] = str) -> Columns:
-        """Encode each column."""
         names, columns = object_columns(data, self.owner)
         codes, categories = [], []
         for j, column in enumerate(columns):
@@ -227,11 +221,9 @@ class Features:
 
     @property
     def owner(self) -> str:
-        """Who reads."""
         return type(self.kernel).__name__
 
     def read(self, data: Any, label: Callable[[int], str] = str) -> Columns:
-        """Compute the features, and check their shape."""
         objects = as_objects(data, self.owner)
         features = self.kernel.features(objects)
         matrix, keys = features if isinstance(features, tuple) else (features, None)
@@ -278,7 +270,6 @@ class Select:
     columns: tuple[Hashable, ...]
 
     def __call__(self, data: Any, owner: str) -> Any:
-        """Apply the step."""
         data = tabular(data, owner)
         chosen = self._positions(data, owner)
         if not len(chosen):
@@ -293,11 +284,9 @@ class Select:
         return positions(self.columns, data.shape[1], names, owner)
 
     def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
-        """What to call the columns after this step."""
         return [before[j] for j in self._positions(tabular(data, owner), owner)]
 
     def pull_back(self, data: Any, cotangent: Array) -> Array:
-        """Carry a gradient back through this step."""
         total = np.zeros((len(cotangent), data.shape[1]))
         # A column may be selected twice, so this has to add, not assign.
         for j, position in enumerate(self._positions(data, "the gradient in the inputs")):
@@ -318,7 +307,6 @@ class Warp:
         return hash((Warp, hash_of(self.function)))
 
     def __call__(self, data: Any, owner: str) -> Any:
-        """Apply the step."""
         native = guarded(data)
         result = self.function(native)
         try:
@@ -336,11 +324,9 @@ class Warp:
         return warped
 
     def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
-        """What to call the columns after this step."""
         return [f"{label} of what warp(...) returned" for label in column_labels(after)]
 
     def pull_back(self, data: Any, cotangent: Array) -> Array:
-        """Carry a gradient back through this step."""
         raise NotDifferentiableError(
             "the gradient in the inputs stops at warp(...): the derivative of its function is not "
             "known. Warp the data before the kernel sees them."
@@ -358,7 +344,6 @@ class Standardise:
     scale: tuple[float, ...] | None
 
     def __call__(self, data: Any, owner: str) -> Any:
-        """Apply the step."""
         values = Numbers(owner, sparse=False, holes=True).read(tabular(data, owner)).values
         if self.centre is None or self.scale is None:
             spread = Spread.of(values, None)
@@ -374,11 +359,9 @@ class Standardise:
         return np.where(np.isnan(standard), standard.dtype.type(0), standard)
 
     def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
-        """What to call the columns after this step."""
         return before
 
     def pull_back(self, data: Any, cotangent: Array) -> Array:
-        """Carry a gradient back through this step."""
         values, _ = numeric_matrix(data, "the gradient in the inputs")
         return np.where(np.isnan(values), 0.0, cotangent / np.array(self.scale))
 
@@ -388,7 +371,6 @@ class UnitRows:
     """Divide each row by its Euclidean length; a zero row stays zero."""
 
     def __call__(self, data: Any, owner: str) -> Any:
-        """Apply the step."""
         values, _ = numeric_matrix(data, owner)
         if sp.issparse(values):
             raise DataTypeError(
@@ -397,7 +379,6 @@ class UnitRows:
         return self._scaled(values)[0]
 
     def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
-        """What to call the columns after this step."""
         return before
 
     @staticmethod
@@ -413,7 +394,6 @@ class UnitRows:
         return scaled / length, largest * length
 
     def pull_back(self, data: Any, cotangent: Array) -> Array:
-        """Carry a gradient back through this step."""
         values, _ = numeric_matrix(data, "the angle between rows")
         unit, length = self._scaled(values)
         across = cotangent - unit * (unit * cotangent).sum(axis=1, keepdims=True)

@@ -293,7 +293,7 @@ class OnColumns(_Wrapper):
     def _features(self, scope: Scope, points: Points) -> Columns:
         return self._inner_features(scope, points)
 
-    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+    def input_tags(self) -> dict[str, bool]:
         # Whatever the kernel inside compares, the data themselves are a table.
         return {**super().input_tags(), "two_d": True}
 
@@ -324,7 +324,7 @@ class Standardized(_Wrapper):
     def _view(self, scope: Scope) -> View:
         return scope.view.read_by(Numbers(type(self).__name__, sparse=False, holes=True))
 
-    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+    def input_tags(self) -> dict[str, bool]:
         return {**super().input_tags(), "sparse": False}
 
     def _from_data(self, rule: str, scatter: Scatter) -> Array:
