@@ -110,7 +110,7 @@ class Power(_Wrapper):
         return f"{self._operand()} ** {self.exponent}"
 
     def _trace(self, scope: Scope) -> Expr:
-        return self._inner(scope) ** self.exponent
+        return self._inner(scope) ** int(self.exponent)
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         return products([self._inner_features(scope, points)] * self.exponent)

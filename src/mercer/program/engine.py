@@ -241,8 +241,9 @@ def _are_totals(first: Expr, requests: tuple[Request, ...]) -> bool:
     """
     totals = ("sum", "distance_scales")
     for request in requests:
-        coordinate = isinstance(request, CoordinateRequest)
-        total = not request.wants_inputs if coordinate else request.kind in totals
+        total = request.kind in totals
+        if isinstance(request, CoordinateRequest):
+            total = not request.wants_inputs
         if not total or reads(request.expression).sources:
             return False
     return True
