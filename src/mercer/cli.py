@@ -8,18 +8,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.datasets import load_diabetes
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score, root_mean_squared_error
+from sklearn.model_selection import KFold, cross_val_predict
 
-__all__ = ["main"]
+import mercer as mc
 
 Array = np.ndarray[Any, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    import mercer
-
     parser = argparse.ArgumentParser(prog="mercer", description="Kernel methods for Python.")
-    parser.add_argument("--version", action="version", version=f"mercer {mercer.__version__}")
+    parser.add_argument("--version", action="version", version=f"mercer {mc.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("demo", help="kernel ridge regression on scikit-learn's bundled data")
     parser.parse_args(arguments)
@@ -29,8 +31,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def demo() -> None:
     """Compose a kernel, check Mercer's condition, fit it, and compare it with a linear model."""
-    from sklearn.datasets import load_diabetes
-
     data = load_diabetes(scaled=False)
     X = (data.data - data.data.mean(axis=0)) / data.data.std(axis=0)
     kernel = _composed_kernel(data.feature_names)
@@ -45,8 +45,6 @@ def demo() -> None:
 
 def _composed_kernel(names: list[str]) -> Any:
     """A linear trend, smooth effects of all columns, and an interaction of two of them."""
-    import mercer as mc
-
     body, pressure = names.index("bmi"), names.index("bp")
     trend = 1.0 * mc.Linear()
     smooth = 1.0 * mc.RBF(length_scale="scale")
@@ -55,8 +53,6 @@ def _composed_kernel(names: list[str]) -> Any:
 
 
 def _show_validity(kernel: Any, X: Array) -> None:
-    import mercer as mc
-
     print("\nMercer's condition:\n")
     print(f"    closure rules   is_psd = {kernel.is_psd}")
     print(f"    this kernel     {mc.validity.check(kernel.resolve(X), X)}")
@@ -64,10 +60,6 @@ def _show_validity(kernel: Any, X: Array) -> None:
 
 
 def _show_models(kernel: Any, X: Array, y: Array) -> None:
-    from sklearn.linear_model import LinearRegression
-
-    import mercer as mc
-
     models = {
         "least squares": LinearRegression(),
         "kernel ridge, RBF": mc.KernelRidge(alpha="loo"),
@@ -82,9 +74,6 @@ def _show_models(kernel: Any, X: Array, y: Array) -> None:
 
 def _row(model: Any, X: Array, y: Array) -> str:
     """One line of the table: out-of-fold errors, then the model fitted to everything."""
-    from sklearn.metrics import r2_score, root_mean_squared_error
-    from sklearn.model_selection import KFold, cross_val_predict
-
     start = time.perf_counter()
     folds = KFold(5, shuffle=True, random_state=0)
     predicted = cross_val_predict(model, X, y, cv=folds)

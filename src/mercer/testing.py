@@ -6,6 +6,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,34 +26,29 @@ from mercer.validity import check
 
 __all__ = ["check_kernel"]
 
-#: Largest rounding error of an entry, relative to sqrt(k(x, x) k(z, z)), by floating type.
+# Largest rounding error of an entry, relative to sqrt(k(x, x) k(z, z)), by floating type.
 _TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
-
-#: Step of finite differences.
+# Step of finite differences.
 _STEP = 1e-4
-
-#: Relative tolerance of finite differences.
+# Relative tolerance of finite differences.
 _SLOPE_TOLERANCE = 1e-6
-
-#: Number of rows that fills several tiles, so that several threads share the work.
+# Number of rows that fills several tiles, so that several threads share the work.
 _MANY_ROWS = 300
 
 
 def check_kernel(kernel: Kernel, X: Any = None, *, Z: Any = None, random_state: int = 0) -> None:
     """Check the contract of a kernel; raise an `AssertionError` that names the failed check.
 
-    The checks: symmetry; positive semi-definiteness, where ``is_psd`` claims it; ``diag`` is the
-    diagonal of the matrix; blocks equal the whole; products equal those of the matrix; the engine
-    equals the NumPy reference, and a traced method equals the method called with numbers, to 1e-12
-    in float64 and 1e-5 in float32, relative to sqrt(k(x, x) k(z, z)); gradients in the free
-    parameters, with dense and with low-rank weights, and in the inputs equal central differences;
-    the number of threads does not change a bit; theta makes a round trip; ``clone``, ``pickle``,
-    ``repr``, equality and hash agree.
+    The checks: symmetry; positive semi-definiteness, where ``is_psd`` claims it; ``diag``, blocks
+    and products equal those of the matrix; the engine equals the NumPy reference, and a traced
+    method equals the method called with numbers; gradients in parameters and inputs equal central
+    differences; the number of threads does not change a bit; theta makes a round trip; ``clone``,
+    ``pickle``, ``repr``, equality and hash agree. Tolerances are 1e-12 in float64 and 1e-5 in
+    float32, relative to sqrt(k(x, x) k(z, z)).
 
-    There are two exemptions. Kernels that hold a Python function (`FunctionKernel`, ``.warp``,
-    ``.scaled_by``) need no repr that rebuilds them and no pickle; nor does a class that cannot be
-    imported need a pickle. Kernels without a gradient (methods that cannot be traced, structured
-    data) are not differentiated.
+    Kernels that hold a Python function (`FunctionKernel`, ``.warp``, ``.scaled_by``) need neither a
+    repr that rebuilds them nor a pickle; classes that cannot be imported need no pickle. Kernels
+    without a gradient are not differentiated.
 
     Parameters
     ----------
@@ -163,9 +159,6 @@ def _require_close(value: Array, wanted: Array, bound: Array, what: str) -> None
     )
 
 
-# The checks -------------------------------------------------------------------------------------
-
-
 def _symmetry(case: _Case) -> None:
     bound = case.bound(case.rows, case.rows)
     _require_close(case.square, case.square.T, bound, "k(X) is not its transpose")
@@ -176,15 +169,11 @@ def _symmetry(case: _Case) -> None:
 
 
 def _positive_semidefinite(case: _Case) -> None:
-    if _may_be_psd(case.kernel):
-        report = check(case.square)
-        claim = "is_psd is True, but" if case.kernel.is_psd else "a kernel must be, but"
-        _require(report.valid is not False, f"{claim} the matrix is not. {report}")
-
-
-def _may_be_psd(kernel: Kernel) -> bool:
-    """Whether no kernel inside the kernel declares itself indefinite."""
-    return all(leaf.is_psd is not False for leaf, _ in kernel._reader.leaves)
+    if any(leaf.is_psd is False for leaf, _ in case.kernel._reader.leaves):
+        return  # a part declares itself indefinite
+    report = check(case.square)
+    claim = "is_psd is True, but" if case.kernel.is_psd else "a kernel must be, but"
+    _require(report.valid is not False, f"{claim} the matrix is not. {report}")
 
 
 def _diagonal(case: _Case) -> None:
@@ -203,13 +192,10 @@ def _blocks(case: _Case) -> None:
     for a, b in ((some, others), (some, some), (others, slice(None))):
         wanted = case.square[a][:, b]
         _require_close(square[a, b], wanted, bound[a][:, b], "gram(X)[rows, cols]")
-    bound = case.bound(case.rows, case.cols)
-    part = cross[some, : m // 2]
-    _require_close(
-        part, case.cross[some, : m // 2], bound[some, : m // 2], "gram(X, Z)[rows, cols]"
-    )
-    part = kernel(case.rows[some], case.cols)
-    _require_close(part, case.cross[some], bound[some], "k(X[rows], Z)")
+    wanted, bound = case.cross[some], case.bound(case.rows, case.cols)[some]
+    half = slice(m // 2)
+    _require_close(cross[some, half], wanted[:, half], bound[:, half], "gram(X, Z)[rows, cols]")
+    _require_close(kernel(case.rows[some], case.cols), wanted, bound, "k(X[rows], Z)")
 
 
 def _products(case: _Case) -> None:
@@ -246,17 +232,16 @@ def _compare_methods(kernel: Kernel, pairs: Pairs) -> None:
     for leaf, view in kernel._reader.leaves:
         if not isinstance(leaf, VectorKernel):
             continue
-        x, z = (_dense(matrix) for matrix in pairs.matrices(view))
+        x, z = (
+            np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix, dtype=float)
+            for matrix in pairs.matrices(view)
+        )
         wanted = plain_values(leaf, x, z)
         if wanted is not None:
             own = Pairs(pairs.rows, pairs.cols, leaf._tree.values, pairs.same)
             values = engine.gram(leaf._trace(Scope(view)), own)
             what = f"{leaf!r} traced, and its methods called with numbers, differ"
             _require_close(values, wanted, np.full(wanted.shape, np.abs(wanted).max()), what)
-
-
-def _dense(matrix: Any) -> Array:
-    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix, dtype=float)
 
 
 def _parameter_gradient(case: _Case) -> None:
@@ -272,21 +257,16 @@ def _parameter_gradient(case: _Case) -> None:
             gradients = {"dense": gram.gradient(weights), "low-rank": gram.gradient((left, right))}
         except NotDifferentiableError:
             return
-        for i, name in enumerate(kernel.theta_names):
-            slope = weights * _slope(_along_theta(kernel, i, case.rows, points))
+        for i, unit in enumerate(np.eye(len(kernel.theta))):
+            slope = weights * _slope(partial(_near_theta, kernel, case.rows, points), unit)
             size = np.abs(slope).sum() + 1e-3 * np.abs(weights * gram.toarray()).sum()
-            for form, found in gradients.items():
-                what = f"d/dtheta of {name} with {form} weights"
-                _require_slope(found[i], slope.sum(), size, what)
+            for form, gradient in gradients.items():
+                what = f"d/dtheta of {kernel.theta_names[i]} with {form} weights"
+                _require_slope(gradient[i], slope.sum(), size, what)
 
 
-def _along_theta(kernel: Kernel, i: int, rows: Any, cols: Any) -> Callable[[float], Array]:
-    def matrix(step: float) -> Array:
-        theta = np.array(kernel.theta)
-        theta[i] += step
-        return kernel.with_theta(theta)(rows, cols).astype(float)
-
-    return matrix
+def _near_theta(kernel: Kernel, rows: Any, cols: Any, move: Array) -> Array:
+    return kernel.with_theta(kernel.theta + move)(rows, cols)
 
 
 def _input_gradient(case: _Case) -> None:
@@ -304,28 +284,17 @@ def _input_gradient(case: _Case) -> None:
     except NotDifferentiableError:
         return
     _require(gradient.shape == X.shape, f"shape {gradient.shape} for data of shape {X.shape}.")
-    for j in range(X.shape[1]):
-        slope = weights * _slope(_along_column(case.kernel, X, j, ranges[j], Z)) / ranges[j]
+    for j, unit in enumerate(np.diag(ranges)):
+        slope = weights * _slope(lambda move: case.kernel(X + move, Z), unit) / ranges[j]
         size = np.abs(slope).sum() + 1e-3 * np.abs(weights * gram.toarray()).sum() / ranges[j]
         for i in range(len(X)):
             _require_slope(gradient[i, j], slope[i].sum(), size, f"d/dx of row {i}, column {j}")
 
 
-def _along_column(
-    kernel: Kernel, X: Array, j: int, unit: float, cols: Any
-) -> Callable[[float], Array]:
-    def matrix(step: float) -> Array:
-        moved = X.copy()
-        moved[:, j] += step * unit
-        return kernel(moved, cols).astype(float)
-
-    return matrix
-
-
-def _slope(function: Callable[[float], Array]) -> Array:
-    """The derivative at 0, by central differences of fourth order."""
-    near, far = function(_STEP) - function(-_STEP), function(2 * _STEP) - function(-2 * _STEP)
-    slope: Array = (8 * near - far) / (12 * _STEP)
+def _slope(function: Callable[[Array], Array], direction: Array) -> Array:
+    """The derivative at 0 along a direction, by central differences of fourth order."""
+    at = {k: function(k * _STEP * direction).astype(float) for k in (-2, -1, 1, 2)}
+    slope: Array = (8 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12 * _STEP)
     return slope
 
 
@@ -428,9 +397,6 @@ _CHECKS: dict[str, Callable[[_Case], None]] = {
 }
 
 
-# Inspecting a kernel ------------------------------------------------------------------------------
-
-
 def _nodes(kernel: Any) -> Iterator[Any]:
     """The kernel and all kernels inside it."""
     yield kernel
@@ -468,9 +434,6 @@ def _cast(data: Any, dtype: type) -> Any:
     return data.astype(dtype) if is_numeric else None
 
 
-# Example points -----------------------------------------------------------------------------------
-
-
 def _example(kernel: Kernel, rng: np.random.Generator, n: int) -> Any:
     """A few random points of a type and number of columns that the kernel takes."""
     first: MercerError | None = None
@@ -488,9 +451,10 @@ def _example(kernel: Kernel, rng: np.random.Generator, n: int) -> Any:
 
 def _try(kernel: Kernel, X: Any) -> None:
     """Raise an error if the kernel does not take such data; the checks report other errors."""
-    points = kernel.resolve(X).prepare(X)
+    kernel = kernel.resolve(X)
+    points = kernel.prepare(X)
     try:
-        kernel.resolve(X)(points)
+        kernel(points)
     except ParameterError:
         raise
     except MercerError:

@@ -105,8 +105,6 @@ class PreImages:
     def _whitened(self, cross: Array) -> Array:
         return np.asarray(solve_triangular(self.upper, cross.T, trans=1).T)
 
-    # Numeric rows ---------------------------------------------------------------------------------
-
     def _numbers(self, data: Any) -> Array:
         """The landmarks as a matrix; refuse other data."""
         frame = nw.from_native(data, pass_through=True, eager_only=True)

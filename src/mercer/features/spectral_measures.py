@@ -39,15 +39,7 @@ from mercer.kernels.stationary import (
 )
 from mercer.kernels.vector import DotProduct, Stationary
 
-__all__ = [
-    "EitherSign",
-    "FourierSeries",
-    "GaussianMixture",
-    "Measure",
-    "PointMass",
-    "independent",
-    "spectral_measure",
-]
+__all__ = ["FourierSeries", "GaussianMixture", "Measure", "PointMass", "spectral_measure"]
 
 Array = NDArray[np.floating[Any]]
 # Largest radius; higher frequencies are noise in any precision, and may overflow float32.
@@ -213,28 +205,9 @@ def _harmonics(normals: Array, concentration: float) -> Array:
 
 @dataclass(frozen=True)
 class EitherSign(Measure):
-    """A measure made symmetric: its frequencies with random signs.
-
-    Parameters
-    ----------
-    measure : Measure
-        The other measure.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.features.spectral_measures import EitherSign, PointMass
-    >>> EitherSign(PointMass(0.5)).frequencies(np.ones((2, 1)), np.array([[0.2], [0.7]]))
-    array([[-0.5],
-           [ 0.5]])
-    """
+    """A measure made symmetric: its frequencies with random signs."""
 
     measure: Measure
-
-    @property
-    def isotropic(self) -> bool:
-        """Whether the other measure is isotropic."""
-        return self.measure.isotropic
 
     def n_uniforms(self, width: int) -> int:
         """Count one more, for the sign."""
@@ -247,26 +220,10 @@ class EitherSign(Measure):
 
 
 def independent(measures: Sequence[Measure]) -> list[Measure]:
-    """Return measures whose frequencies can be added, for the product of their kernels.
+    """Measures whose frequencies can be added, for the product of their kernels.
 
-    E cos((v + w).t) = E cos(v.t) E cos(w.t) needs E sin(v.t) = 0 or E sin(w.t) = 0: all measures
-    but one have to be symmetric.
-
-    Parameters
-    ----------
-    measures : sequence of Measure
-        The measures of the factors.
-
-    Returns
-    -------
-    list of Measure
-        The measures, with random signs in all but the first of those that are not symmetric.
-
-    Examples
-    --------
-    >>> from mercer.features.spectral_measures import PointMass, independent
-    >>> independent([PointMass(1.0), PointMass(2.0)])
-    [PointMass(frequency=1.0), EitherSign(measure=PointMass(frequency=2.0))]
+    E cos((v + w).t) = E cos(v.t) E cos(w.t) needs E sin(v.t) = 0 or E sin(w.t) = 0. So all measures
+    that are not symmetric, but the first, get random signs.
     """
     signed: list[Measure] = []
     one_sided = 0
@@ -274,9 +231,6 @@ def independent(measures: Sequence[Measure]) -> list[Measure]:
         one_sided += not measure.symmetric
         signed.append(measure if measure.symmetric or one_sided == 1 else EitherSign(measure))
     return signed
-
-
-# The table ----------------------------------------------------------------------------------------
 
 
 @singledispatch

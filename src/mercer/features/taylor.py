@@ -15,6 +15,8 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from mercer import checks
 from mercer.exceptions import ParameterError, as_data_errors
+from mercer.kernels.containers import as_table
+from mercer.kernels.points import Points
 from mercer.maps.forecast import forecast
 from mercer.maps.monomials import Floats, graded_features, polynomial_names
 
@@ -154,9 +156,6 @@ class TaylorRBF(TransformerMixin, BaseEstimator):
         return (points / self._scales(points.shape[1])).astype(points.dtype, copy=False)
 
     def _validated(self, X: Any, reset: bool) -> Floats:
-        from mercer.kernels.containers import as_table
-        from mercer.kernels.points import Points
-
         with as_data_errors("TaylorRBF"):
             data = X.data if isinstance(X, Points) else as_table(X)
             points: Floats = validate_data(self, data, dtype=[np.float64, np.float32], reset=reset)

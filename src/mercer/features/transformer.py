@@ -182,8 +182,6 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
     def _n_features_out(self) -> int:
         return sum(map_.width for map_ in self.maps_)
 
-    # Implemented by subclasses --------------------------------------------------------------------
-
     @abstractmethod
     def _draw(self, term: Term, width: int, points: Points, rng: np.random.Generator) -> TermMap:
         """Draw the features of one term."""
@@ -194,8 +192,6 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
 
     def _check_parameters(self) -> None:
         checks.require_count(type(self).__name__, "n_components", self.n_components, example=1000)
-
-    # Features -------------------------------------------------------------------------------------
 
     def _terms(self, kernel: Kernel) -> list[Term]:
         terms = expand(kernel)

@@ -126,9 +126,7 @@ class BoundaryDisplay(Display):
             Number of grid points along each axis.
         margin : float, default=0.1
             Distance by which the axes extend beyond X, as a share of its range.
-        ax : matplotlib Axes, optional
-            The axes to draw on; a new figure by default.
-        **plot_kwargs
+        ax, **plot_kwargs
             Passed to `plot`.
         """
         cls._require_matplotlib()

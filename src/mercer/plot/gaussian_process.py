@@ -118,9 +118,7 @@ class GaussianProcessDisplay(Display):
             Distance by which the axis extends beyond X, as a share of its range.
         random_state : int, RandomState or None, default=0
             The random numbers of the samples.
-        ax : matplotlib Axes, optional
-            The axes to draw on; a new figure by default.
-        **plot_kwargs
+        ax, **plot_kwargs
             Passed to `plot`.
         """
         remedy = "pass a regressor whose predict takes return_std=True"

@@ -255,9 +255,6 @@ def _listed(lengths: tuple[float, ...]) -> str:
     return shown + (", ..." if len(lengths) > 5 else "")
 
 
-# Tasks --------------------------------------------------------------------------------------------
-
-
 class _Label:
     """Names of tasks: the pass, for the dashboard, and a unique token."""
 
@@ -370,7 +367,7 @@ def _awaited(owner: str, client: Any, result: Any) -> Any:
                     raise _gone(owner, f"no worker answered for {patience:g} seconds") from None
         if future.cancelled():
             raise _gone(owner, "the scheduler is gone")
-        return _fetched(owner, future, patience)
+        return future.result(timeout=patience)  # its worker may still die before it is sent
     except KilledWorker as error:
         raise ClusterError(
             f"{owner}: workers died again and again while they read the same chunk ({error}); "
@@ -378,25 +375,17 @@ def _awaited(owner: str, client: Any, result: Any) -> Any:
         ) from error
     except CancelledError as error:
         raise _gone(owner, "its tasks were cancelled") from error
-    except (OSError, RuntimeError) as error:  # a lost connection, or a closed client
-        if isinstance(error, ClusterError):
-            raise
+    except ClusterError:
+        raise
+    except (OSError, RuntimeError) as error:  # late, a lost connection, or a closed client
         if client.status == "running" and future is not None and future.status == "error":
             raise  # an error of a task
-        raise _gone(owner, str(error) or type(error).__name__) from error
+        late = f"its result did not come in {patience:g} seconds"
+        why = late if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        raise _gone(owner, why) from error
     finally:
         if future is not None and not future.done() and client.status == "running":
             future.cancel()
-
-
-def _fetched(owner: str, future: Any, patience: float) -> Any:
-    """A finished result; its worker may still die before it is sent."""
-    try:
-        return future.result(timeout=patience)
-    except TimeoutError:
-        if future.status == "error":
-            raise  # an error of a task
-        raise _gone(owner, f"its result did not come in {patience:g} seconds") from None
 
 
 def _has_workers(client: Any) -> bool:

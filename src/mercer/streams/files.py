@@ -118,9 +118,6 @@ def _require_names(target: Any, weight: Any, columns: Any) -> None:
         raise ParameterError(f"read_blocks: {name} = {value!r:.80} is not {rule}; pass such.")
 
 
-# Files and directories ----------------------------------------------------------------------------
-
-
 class _File(NamedTuple):
     path: Path
     partition: dict[str, Any]  # values of the columns that directories such as year=2020 stand for
@@ -240,9 +237,6 @@ def _readable(path: Path) -> Iterator[None]:
         ) from error
 
 
-# Headers of CSV files -----------------------------------------------------------------------------
-
-
 def _separator(path: Path) -> str:
     return "\t" if path.suffix.lower() == ".tsv" else ","
 
@@ -283,9 +277,6 @@ def _require_distinct(path: Path, names: Sequence[str], columns: list[str] | Non
             f"read_blocks: {str(path)!r} has several columns {twice[0]!r}; give each a name of its "
             "own, or pass header=False if the first row of a CSV file is data."
         )
-
-
-# Libraries ----------------------------------------------------------------------------------------
 
 
 def _library() -> Callable[..., Iterator[Any]]:

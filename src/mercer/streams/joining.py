@@ -18,17 +18,18 @@ def joined(blocks: Iterable[Triple]) -> Iterator[Triple]:
     waiting: list[Triple] = []
     n_waiting = 0
     for block in blocks:
-        if waiting and not _joinable(waiting[0], block):
+        small = _is_small(block)
+        if waiting and not (small and _form(waiting[0]) == _form(block)):
             yield _one(waiting)
             waiting, n_waiting = [], 0
-        if not _is_small(block):
+        if not small:
             yield block
         elif n_waiting + len(block[0]) >= FEW:
             yield _one([*waiting, block])
             waiting, n_waiting = [], 0
         else:
             # The source may write its next block into the same arrays.
-            waiting.append(_copied(block))
+            waiting.append(_one([block]))
             n_waiting += len(block[0])
     if waiting:
         yield _one(waiting)
@@ -46,25 +47,13 @@ def _is_small(block: Triple) -> bool:
     )
 
 
-def _joinable(one: Triple, other: Triple) -> bool:
-    """Whether two small blocks have arrays of the same columns and types."""
-    return _is_small(other) and all(map(_alike, one, other))
-
-
-def _alike(one: Any, other: Any) -> bool:
-    if one is None or other is None:
-        return one is other
-    return bool(one.shape[1:] == other.shape[1:] and one.dtype == other.dtype)
-
-
-def _copied(block: Triple) -> Triple:
-    data, targets, weights = (None if column is None else column.copy() for column in block)
-    return data, targets, weights
+def _form(block: Triple) -> list[Any]:
+    """The columns and types of the arrays of a small block."""
+    return [None if column is None else (column.shape[1:], column.dtype) for column in block]
 
 
 def _one(blocks: list[Triple]) -> Triple:
-    if len(blocks) == 1:
-        return blocks[0]
+    """Several blocks as one, in arrays of its own."""
     data, targets, weights = (
         None if column[0] is None else np.concatenate(column)
         for column in zip(*blocks, strict=True)

@@ -52,18 +52,10 @@ class Picked:
         return RowBlock(points, targets, np.concatenate(masses) if masses else None)
 
 
-@dataclass(frozen=True, eq=False)
-class Pick:
-    """Selects rows by number."""
-
-    rows: NDArray[np.intp]  # ascending, each once
-
-    def __call__(self, part: RowBlock) -> Picked:
-        """The selected rows of a block."""
-        first, last = np.searchsorted(self.rows, [part.start, part.start + len(part)])
-        if first == last:
-            return Picked(())
-        return Picked((part.rows_at(self.rows[first:last] - part.start),))
+def pick(rows: NDArray[np.intp], part: RowBlock) -> Picked:
+    """The rows of a block among selected ones: ascending row numbers, each once."""
+    first, last = np.searchsorted(rows, [part.start, part.start + len(part)])
+    return Picked((part.rows_at(rows[first:last] - part.start),) if first < last else ())
 
 
 def spread_of(views: Sequence[View], part: RowBlock) -> Sums:
@@ -204,8 +196,8 @@ class StreamRows(RowSource):
     ) -> Made:
         rows, places = np.unique(indices, return_inverse=True)
         order = None if np.array_equal(places, np.arange(len(rows))) else places
-        reading, end = Reading(reader, Pick(rows)), Ending(len(rows), order, function)
-        result = self.source.map_sum(reading, _name_of(reading.summand), rows, end)
+        reading, end = Reading(reader, partial(pick, rows)), Ending(len(rows), order, function)
+        result = self.source.map_sum(reading, "pick", rows, end)
         if result is None:
             self.map_sum(len)  # refuses another number of rows with a message of its own
             raise self._changed("did not find rows that the first found")
