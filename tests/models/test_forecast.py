@@ -40,6 +40,24 @@ ONE_WAY = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("model", "machines"),
+    [
+        (mc.SVCSearch(), 275),
+        (mc.SVCSearch(Cs=[1.0], length_scales=None, cv=3), 3),
+        (mc.SVCSearch(mc.SVC(mc.RBF()), [1.0, 2.0], [0.5, 1.0, 2.0]), 30),
+        (mc.SVCSearch(mc.SVC(mc.RBF()), [1.0], {"length_scale": [0.5, 1.0]}, cv=2), 4),
+    ],
+)
+def test_a_search_costs_what_its_machines_do(model: Any, machines: int) -> None:
+    before = dict(vars(model))
+    found = mc.forecast(model, X, X[:, 0] > 0)
+    assert vars(model) == before
+    assert f"it fits {machines} machines" in str(found)
+    model.fit(X, X[:, 0] > 0)
+    assert len(model.cv_results_["params"]) * model.n_splits_ == machines
+
+
 @pytest.mark.parametrize("model", ONE_WAY, ids=lambda model: type(model).__name__)
 def test_models_with_one_way_have_one_line(model: Any) -> None:
     before = dict(vars(model))

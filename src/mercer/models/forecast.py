@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.model_selection import check_cv
 
 from mercer import memory
 from mercer.estimator.base import KernelEstimator
@@ -19,11 +21,14 @@ from mercer.models.kernel_regression.nadaraya_watson import NadarayaWatson
 from mercer.models.online.base import OnlineModel
 from mercer.models.online.perceptron import KernelPerceptron
 from mercer.models.svm.base import SupportVectorMachine
+from mercer.models.svm.classification import SVC
 from mercer.models.svm.detection import SupportVectorDetector
 from mercer.models.svm.regression import SupportVectorRegressor
+from mercer.models.svm.search import SVCSearch
+from mercer.parallel import thread_count
 from mercer.solvers.forecast import Forecast
 from mercer.solvers.protocol import TOO_LARGE, Cost
-from mercer.solvers.speed import operations_per_second, seconds_per_pair
+from mercer.solvers.speed import LEAST_SECONDS, operations_per_second, seconds_per_pair
 
 
 @dataclass(frozen=True)
@@ -35,14 +40,19 @@ class _Fit:
     matrices: float = 0.0  # matrices of all pairs of rows
     cubes: float = 0.0  # operations of matrix products over n^3
     few_rows: int = 0  # rows up to which one more matrix is stored
+    gain: float = 1.0  # the power of the number of threads by which pairs take less time
     why: str = "it has one way to be fitted"
 
 
+# Kernel values of a search, over n^2, for each candidate and fold.
+_SEARCH_PAIRS = 5.5
+# Length-scales that a search compares by default.
+_LENGTHS = 11
 _SMO = "it has one way to be fitted, and the time depends on how many support vectors there are"
 _FITS: tuple[tuple[type, _Fit], ...] = (
-    (SupportVectorDetector, _Fit(1.1, few_rows=2048, why=_SMO)),
-    (SupportVectorRegressor, _Fit(3.3, few_rows=2048, why=_SMO)),
-    (SupportVectorMachine, _Fit(1.2, few_rows=2048, why=_SMO)),
+    (SupportVectorDetector, _Fit(1.1, few_rows=2048, gain=0.5, why=_SMO)),
+    (SupportVectorRegressor, _Fit(3.3, few_rows=2048, gain=0.5, why=_SMO)),
+    (SupportVectorMachine, _Fit(1.0, few_rows=2048, gain=0.5, why=_SMO)),
     (GaussianProcessClassifier, _Fit(50.0, matrices=4.3, cubes=32.0)),
     (NadarayaWatson, _Fit(130.0, row_size=40_000.0)),
     (KernelPerceptron, _Fit(330.0)),
@@ -50,12 +60,12 @@ _FITS: tuple[tuple[type, _Fit], ...] = (
 )
 
 
-def forecast(model: KernelEstimator, X: Any, y: ArrayLike | None = None) -> Forecast:
+def forecast(model: KernelEstimator | SVCSearch, X: Any, y: ArrayLike | None = None) -> Forecast:
     """Forecast the memory and the seconds of a fit, by each solver if the model has several.
 
     Parameters
     ----------
-    model : KernelEstimator
+    model : KernelEstimator or SVCSearch
         The model; it is not fitted.
     X : array-like, data frame, sequence, Blocks or Dask collection
         The rows to fit; pass an iterator, which can be read only once, as `Blocks`.
@@ -90,6 +100,8 @@ def forecast(model: KernelEstimator, X: Any, y: ArrayLike | None = None) -> Fore
     if hasattr(model, "_forecast_for"):
         result: Forecast = clone(model)._forecast_for(X, y)
         return result
+    if isinstance(model, SVCSearch):
+        return _search(clone(model), X, y)
     for kind, fit in _FITS:
         if isinstance(model, kind):
             return _one_way(clone(model), X, fit)
@@ -104,11 +116,28 @@ def _one_way(model: Any, X: Any, fit: _Fit) -> Forecast:
     kernel, points = _points(model, X)
     n = float(len(points))
     size = 8 * (fit.matrices + (n <= fit.few_rows)) * n**2 + fit.row_size * n
-    seconds = fit.pairs * n**2 * seconds_per_pair(kernel.resolve(points), points)
-    seconds += fit.cubes * n**3 / operations_per_second()
+    pair = seconds_per_pair(kernel.resolve(points), points) * thread_count() ** (1 - fit.gain)
+    seconds = LEAST_SECONDS + fit.pairs * n**2 * pair + fit.cubes * n**3 / operations_per_second()
     obstacle = TOO_LARGE if size > memory.available() else ""
     cost = Cost(model, size, fit.cubes * n**3, fit.pairs * n**2, obstacle, seconds)
     return Forecast((cost,), model, fit.why)
+
+
+def _search(model: SVCSearch, X: Any, y: ArrayLike | None) -> Forecast:
+    """The forecast of a search: of every candidate on every fold."""
+    lengths = model.length_scales
+    kernels = 1 if lengths is None else _LENGTHS
+    if isinstance(lengths, Mapping):
+        kernels = int(np.prod([len(values) for values in lengths.values()]))
+    elif lengths is not None and not isinstance(lengths, str):
+        kernels = len(lengths)
+    folds = check_cv(model.cv, y, classifier=True).get_n_splits(X, y)
+    fits = kernels * len(model.Cs) * folds
+    why = f"it fits {fits} machines, {kernels * len(model.Cs)} candidates on {folds} folds"
+    machine = SVC() if model.estimator is None else model.estimator
+    fit = _Fit(_SEARCH_PAIRS * fits, matrices=1.0, gain=0.5, why=why)
+    found = _one_way(machine, X, fit)
+    return replace(found, costs=(replace(found.costs[0], solver=model),), chosen=model)
 
 
 def _points(model: Any, X: Any) -> tuple[Kernel, Points]:

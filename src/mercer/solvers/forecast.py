@@ -54,7 +54,12 @@ from mercer.solvers.protocol import (
     not_positive,
     own_features,
 )
-from mercer.solvers.speed import operations_per_second, seconds_per_pair
+from mercer.solvers.speed import (
+    LEAST_SECONDS,
+    gain_of_threads,
+    operations_per_second,
+    seconds_per_pair,
+)
 
 # Why the whole matrix is not taken.
 _NO_MATRIX = {
@@ -261,8 +266,10 @@ class GaussianProcessFit(Priced):
     #: Low-rank factors that conjugate gradients hold while they make their preconditioner.
     factors: ClassVar[int] = 4
     landmark_matrices: ClassVar[int] = 10
-    #: Evaluations of the likelihood, about.
+    #: Evaluations of the bound on landmarks or features, about.
     evaluations: ClassVar[int] = 100
+    #: Evaluations of the likelihood with the whole matrix, about.
+    exact_evaluations: ClassVar[int] = 20
     #: Landmarks that a search of hyper-parameters begins with, and takes at most.
     search_landmarks: ClassVar[int] = 128
     most_search_landmarks: ClassVar[int] = 1_024
@@ -309,7 +316,7 @@ class GaussianProcessFit(Priced):
         n = float(self.n)
         throughout = self.asked or eigenvectors or n <= self.exact_rows or bool(self.needs_matrix)
         if self.learns and throughout:
-            return self.learning_matrices, self.evaluations * n**3
+            return self.learning_matrices, self.exact_evaluations * n**3
         return FACTOR_MATRICES, n**3 / 3 + self.search()
 
     def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
@@ -425,10 +432,12 @@ def forecast(problem: Priced, asked: Cost | None = None) -> Forecast:
 def _timed(problem: FitProblem, costs: Sequence[Cost]) -> tuple[Cost, ...]:
     """The costs in seconds on this machine; kernel values are timed on rows in memory."""
     rate, rows = operations_per_second(), problem.rows
+    if problem.uses_threads:
+        rate *= gain_of_threads()
     points = rows.part.points if isinstance(rows, InMemory) else rows.first_row
     pair = seconds_per_pair(problem.kernel, points) if len(points) > 1 else PAIR / rate
     return tuple(
-        replace(cost, seconds=cost.operations / rate + pair * cost.pairs)
+        replace(cost, seconds=LEAST_SECONDS + cost.operations / rate + pair * cost.pairs)
         if cost.operations is not None
         else cost
         for cost in costs

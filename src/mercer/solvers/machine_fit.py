@@ -37,7 +37,7 @@ class MachineFit(Priced):
     #: Operations over n^3 of a loss with kinks, for each function.
     kinked_cubes: ClassVar[float] = 3.3
     #: Operations over n m^2 of a loss with kinks over landmarks or features.
-    kinked_passes: ClassVar[float] = 35.0
+    kinked_passes: ClassVar[float] = 25.0
     #: Copies of the features of rows for a loss with kinks.
     kinked_copies: ClassVar[float] = 4.4
     #: Landmarks at most: every step costs n m^2 operations.
@@ -69,6 +69,11 @@ class MachineFit(Priced):
     def solves(self) -> float:
         """Newton steps of all functions."""
         return float(self.steps) * self.outputs / self.coupled
+
+    @property
+    def uses_threads(self) -> bool:
+        """Steps for losses with kinks factorise few rows at a time."""
+        return self.smooth
 
     @property
     def preconditioners(self) -> float:

@@ -145,6 +145,11 @@ class FitProblem(ABC):
         """Whether rows are too many for products with the whole matrix."""
         return self.n > self.product_rows
 
+    @property
+    def uses_threads(self) -> bool:
+        """Whether linear algebra is large enough to be shared by threads."""
+        return True
+
     def compared(self, rows: int) -> float:
         """Operations to compare candidates on some rows; none if nothing is chosen."""
         return 0.0

@@ -21,6 +21,10 @@ _FIRST_ROWS = 100
 _ROWS = 2000
 # Seconds for the first few rows beyond which no more are timed.
 _LONG = 2e-3
+# Share of a core by which a further thread speeds up linear algebra.
+_GAIN = 0.85
+#: Seconds that a fit of few rows takes.
+LEAST_SECONDS = 2e-3
 # Repetitions, of which the fastest counts.
 _REPEATS = 3
 
@@ -38,6 +42,11 @@ def operations_per_second() -> float:
     matrix = np.ones((_ORDER, _ORDER))
     with threads(1):
         return 2 * _ORDER**3 / _fastest(lambda: matrix @ matrix)
+
+
+def gain_of_threads() -> float:
+    """How much faster large products and factors are on all threads than on one."""
+    return 1 + _GAIN * (thread_count() - 1)
 
 
 def seconds_per_pair(kernel: Kernel, points: Points) -> float:
