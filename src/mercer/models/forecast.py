@@ -136,8 +136,8 @@ def _search(model: SVCSearch, X: Any, y: ArrayLike | None) -> Forecast:
     why = f"it fits {fits} machines, {kernels * len(model.Cs)} candidates on {folds} folds"
     machine = SVC() if model.estimator is None else model.estimator
     fit = _Fit(_SEARCH_PAIRS * fits, matrices=1.0, gain=0.5, why=why)
-    found = _one_way(machine, X, fit)
-    return replace(found, costs=(replace(found.costs[0], solver=model),), chosen=model)
+    priced = _one_way(machine, X, fit)
+    return replace(priced, costs=(replace(priced.costs[0], solver=model),), chosen=model)
 
 
 def _points(model: Any, X: Any) -> tuple[Kernel, Points]:
