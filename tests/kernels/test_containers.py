@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -149,6 +150,44 @@ def test_missing_values_of_nullable_columns_are_missing_numbers(kind: str) -> No
     assert_allclose(RBF(frame.drop(index=1)), RBF([[1.0], [0.0]]))
     standard = mc.RBF().standardized([0.5], [0.5])
     assert_allclose(standard(frame), RBF([[1.0], [0.0], [-1.0]]))
+
+
+OBJECTS = {
+    "numbers": ([1, 2.5, np.float32(0.5)], [1.0, 2.5, 0.5]),
+    "decimals": ([Decimal("1.5"), 2, 0.25], [1.5, 2.0, 0.25]),
+    "dates": ([dt.date(1970, 1, 3), dt.date(1969, 12, 31), dt.date(1970, 1, 1)], [2.0, -1.0, 0.0]),
+    "times": (
+        [
+            dt.datetime(1970, 1, 2, 12),
+            dt.datetime(1970, 1, 1, 6, tzinfo=dt.timezone(dt.timedelta(hours=6))),
+            pd.Timestamp("1970-01-03"),
+        ],
+        [1.5, 0.0, 2.0],
+    ),
+    "durations": ([dt.timedelta(2), dt.timedelta(hours=6), pd.Timedelta("1D")], [2.0, 0.25, 1.0]),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_of_python_that_are_numbers_are_read_as_such(name: str) -> None:
+    objects, numbers = OBJECTS[name]
+    frame = pd.DataFrame({"a": pd.Series([*objects, None], dtype=object)})
+    assert_allclose(RBF(frame[:3]), RBF(np.array(numbers)[:, None]))
+    with pytest.raises(DataError, match=r"contains NaN \(first in row 3, column 'a'\)"):
+        RBF(frame)
+
+
+def test_periods_are_the_times_at_which_they_begin() -> None:
+    frame = pd.DataFrame({"a": pd.period_range("1970-01", periods=3, freq="M")})
+    assert_allclose(mc.Linear().feature_map(frame)[:, 0], [0.0, 31.0, 59.0])
+
+
+def test_other_objects_are_named_by_their_type() -> None:
+    frame = pd.DataFrame({"a": pd.Series([1j, None], dtype=object), "b": [{1}, "x"]})
+    with pytest.raises(DataTypeError, match="column 'a' holds objects of type complex; give it"):
+        RBF(frame)
+    with pytest.raises(DataTypeError, match="column 'b' holds objects of type set and str; give"):
+        RBF.on("b")(frame)
 
 
 def test_no_column_is_refused() -> None:

@@ -116,6 +116,26 @@ def test_frames_of_finite_numbers_are_not_mixed() -> None:
     assert is_mixed(pd.DataFrame({"a": [1.0, np.nan]}))
     assert is_mixed(pl.DataFrame({"a": [1.0, float("nan")]}))
     assert is_mixed(pa.table({"a": ["x"]}))
+    assert not is_mixed(pd.DataFrame({"a": [1.0, 2.0]}, dtype=object))
+    assert is_mixed(pd.DataFrame({"a": [1.0, None]}, dtype=object))
+
+
+def test_a_frame_of_objects_is_fitted_as_its_numbers_are() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    day = dt.date(2020, 1, 1)
+    frame = pd.DataFrame(X, columns=list("abc"), dtype=object)
+    assert_allclose(
+        mc.KernelRidge().fit(frame, X[:, 0]).predict(frame),
+        mc.KernelRidge().fit(X, X[:, 0]).predict(X),
+    )
+    dates = pd.DataFrame({"s": list("xyz") * 10, "d": [day + dt.timedelta(i) for i in range(30)]})
+    times = dates.assign(d=pd.to_datetime(dates["d"]))
+    assert mc.table_kernel(dates) == mc.table_kernel(times)
+    assert_allclose(
+        mc.KernelRidge().fit(dates, X[:, 0]).predict(dates),
+        mc.KernelRidge().fit(times, X[:, 0]).predict(times),
+    )
 
 
 MODELS = {

@@ -6,6 +6,9 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from numbers import Real
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
@@ -16,8 +19,8 @@ from mercer.exceptions import DataError, DataTypeError
 
 Array = np.ndarray[Any, Any]
 
-#: Types of narwhals beside those of numbers that are read as numbers.
-_COUNTED = (nw.Boolean, nw.Date, nw.Datetime, nw.Duration)
+#: Types of narwhals for times and durations.
+_TIMES = (nw.Date, nw.Datetime, nw.Duration)
 #: Microseconds of a day.
 _DAY = 86_400e6
 
@@ -346,33 +349,69 @@ def _check_matrix(data: Any, owner: str) -> Any:
 
 
 def _numeric_frame(frame: Any, owner: str) -> tuple[Array, tuple[str, ...]]:
-    for name, dtype in frame.schema.items():
-        if not is_number(dtype):
+    columns = []
+    for name in frame.columns:
+        column = frame.get_column(name)
+        numbers = numbers_of(column)
+        if numbers is None:
             raise DataTypeError(
-                f"{owner} compares rows of numbers, but column {name!r} holds {dtype}; give it a "
-                f"kernel of its own, such as Categorical().on({name!r}), select numeric columns "
-                "with .on(...), or take mercer.table_kernel(X)."
+                f"{owner} compares rows of numbers, but column {name!r} holds {_held(column)}; "
+                f"give it a kernel of its own, such as Categorical().on({name!r}), select numeric "
+                "columns with .on(...), or take mercer.table_kernel(X)."
             )
+        columns.append(numbers)
     single = all(dtype == nw.Float32 for dtype in frame.schema.values())
-    columns = [numbers_of(frame.get_column(name)) for name in frame.columns]
     matrix = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
     return matrix.astype(np.float32 if single else np.float64), tuple(map(str, frame.columns))
 
 
-def is_number(dtype: Any) -> bool:
-    """Whether the values of a type of narwhals are numbers, truth values, times or durations."""
-    return bool(dtype.is_numeric()) or dtype in _COUNTED
+def numbers_of(column: Any) -> Array | None:
+    """A column of a frame as numbers, or None if it holds anything else.
 
-
-def numbers_of(column: Any) -> Array:
-    """A column of a frame as numbers; times in days since 1970, durations in days."""
-    if column.dtype == nw.Boolean:  # some are stored with missing values
+    Times are days since 1970, and durations days. Objects of Python count by what they are.
+    """
+    dtype = column.dtype
+    if dtype == nw.Boolean:  # some are stored with missing values
         column = column.cast(nw.Float64)
-    if not column.dtype.is_temporal():
-        return np.asarray(column.to_numpy(), dtype=np.float64)
-    is_time = column.dtype != nw.Duration
-    ticks = column.dt.timestamp("us") if is_time else column.dt.total_microseconds()
-    return np.asarray(ticks.to_numpy(), dtype=np.float64) / _DAY
+    elif dtype in (nw.Object, nw.Unknown):
+        return _numbers_of_objects(column.to_list())
+    elif dtype in _TIMES:
+        is_time = dtype != nw.Duration
+        ticks = column.dt.timestamp("us") if is_time else column.dt.total_microseconds()
+        return np.asarray(ticks.to_numpy(), dtype=np.float64) / _DAY
+    elif not dtype.is_numeric():
+        return None
+    return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+def _numbers_of_objects(values: list[Any]) -> Array | None:
+    """Real numbers, times or durations among objects of Python; None if there are others."""
+    present = np.array([not is_missing(value) for value in values], dtype=bool)
+    # A period of pandas is the time at which it begins.
+    items = [getattr(v, "start_time", v) for v, there in zip(values, present, strict=True) if there]
+    for kind in ((Real, Decimal), date, timedelta):
+        if items and all(isinstance(v, kind) and not isinstance(v, bool) for v in items):
+            numbers = np.full(len(values), np.nan)
+            numbers[present] = [_number(item) for item in items]
+            return numbers
+    return None
+
+
+def _number(item: Any) -> float:
+    if isinstance(item, datetime):
+        offset = item.utcoffset() or timedelta()
+        item = item.replace(tzinfo=None) - datetime(1970, 1, 1) - offset
+    elif isinstance(item, date):
+        item = item - date(1970, 1, 1)
+    return float(item / timedelta(days=1) if isinstance(item, timedelta) else item)
+
+
+def _held(column: Any) -> str:
+    """What a column holds, for a message: its type, or that of its objects."""
+    if column.dtype not in (nw.Object, nw.Unknown):
+        return str(column.dtype)
+    kinds = {type(value).__name__ for value in column.to_list() if not is_missing(value)}
+    return f"objects of type {' and '.join(sorted(kinds))}"
 
 
 def _days(values: Array) -> Array:

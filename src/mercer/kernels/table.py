@@ -11,7 +11,7 @@ import numpy as np
 from mercer.exceptions import DataTypeError
 from mercer.kernels.base import Kernel
 from mercer.kernels.categorical import Categorical, Missing
-from mercer.kernels.containers import by_narwhals, is_missing, is_number, numbers_of
+from mercer.kernels.containers import by_narwhals, is_missing, numbers_of
 from mercer.kernels.points import Points
 from mercer.kernels.stationary import Laplacian
 from mercer.kernels.strings import Spectrum
@@ -70,7 +70,7 @@ def table_kernel(frame: Any) -> Kernel:
         )
     kinds = {name: _kind(table.get_column(name)) for name in table.columns}
     numbers = [name for name, kind in kinds.items() if kind == "number"]
-    holes = [name for name in numbers if _has_holes(table.get_column(name))]
+    holes = [name for name in numbers if is_mixed(table.select(name))]
     levels = [name for name, kind in kinds.items() if kind == "category"]
     texts = [Spectrum(3).normalized().on(name) for name, kind in kinds.items() if kind == "text"]
     parts: list[Kernel] = []
@@ -88,8 +88,8 @@ def is_mixed(data: Any) -> bool:
     frame = _frame(data)
     if frame is None:
         return False
-    columns = map(frame.get_column, frame.columns)
-    return any(not is_number(column.dtype) or _has_holes(column) for column in columns)
+    numbers = (numbers_of(frame.get_column(name)) for name in frame.columns)
+    return any(values is None or np.isnan(values).any() for values in numbers)
 
 
 def _frame(data: Any) -> Any:
@@ -98,13 +98,9 @@ def _frame(data: Any) -> Any:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def _has_holes(column: Any) -> bool:
-    return bool(np.isnan(numbers_of(column)).any())
-
-
 def _kind(column: Any) -> str:
     """What a column holds: numbers, categories, or texts: long strings that mostly differ."""
-    if is_number(column.dtype) and column.dtype != nw.Boolean:
+    if column.dtype != nw.Boolean and numbers_of(column) is not None:
         return "number"
     values = column.to_list() if column.dtype == nw.String else ()
     strings = [value for value in values if not is_missing(value)]
