@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mercer.exceptions import ParameterError
 from mercer.kernels.parameters import Positive
 from mercer.kernels.tree import Parameterised
+from mercer.losses.checks import tried
 
 __all__ = ["HalfSquare", "Norm", "Penalty", "Power", "check_increasing"]
 
@@ -54,18 +55,7 @@ class Penalty(Parameterised):
         raise NotImplementedError(f"{type(self).__name__} has no value(t)")
 
     def derivative(self, t: Any) -> Array:
-        """The derivative in the norm.
-
-        Parameters
-        ----------
-        t : array-like
-            Norms, more than 0.
-
-        Returns
-        -------
-        ndarray
-            The derivatives, positive.
-        """
+        """The derivative in norms t > 0, which is positive."""
         raise NotImplementedError(f"{type(self).__name__} has no derivative(t)")
 
     @property
@@ -161,31 +151,17 @@ def check_increasing(penalty: object, owner: str) -> None:
             f"{owner}: penalty = {penalty!r} is not a penalty; pass an object such as "
             "mercer.penalties.Norm(), or one of a class that derives from mercer.penalties.Penalty."
         )
-    values, slopes = (_tried(penalty, name, owner) for name in ("value", "derivative"))
+    subject = f"{owner}: penalty = {penalty!r}"
+    values, slopes = (
+        tried(subject, penalty, name, {"t": _TRIALS}) for name in ("value", "derivative")
+    )
     # Rounding may make the values of a saturating penalty equal, but not its derivatives zero.
     bad = np.flatnonzero((np.diff(values) < 0) | ~(slopes[1:] > 0) | np.isnan(values[1:]))
     if bad.size:
         at = bad[0]
         raise ParameterError(
-            f"{owner}: penalty = {penalty!r} is not strictly increasing: it is {values[at]:.6g} at "
+            f"{subject} is not strictly increasing: it is {values[at]:.6g} at "
             f"norm {_TRIALS[at]:.4g}, and {values[at + 1]:.6g} at norm {_TRIALS[at + 1]:.4g}, with "
             f"derivative {slopes[at + 1]:.3g}; pass one such as mercer.penalties.Norm(): "
             "only where larger norms cost more is the best function a sum of kernels."
         )
-
-
-def _tried(penalty: Penalty, method: str, owner: str) -> Array:
-    """The values of a method on a grid of norms; refused unless there is one number per norm."""
-    try:
-        with np.errstate(all="ignore"):
-            numbers = np.asarray(getattr(penalty, method)(_TRIALS), dtype=np.float64)
-    except NotImplementedError as error:
-        raise ParameterError(
-            f"{owner}: penalty = {penalty!r} lacks a method: {error}; define it in the class."
-        ) from error
-    if numbers.shape != _TRIALS.shape:
-        raise ParameterError(
-            f"{owner}: penalty = {penalty!r} has a {method}(t) of shape {numbers.shape} for t of "
-            f"shape {_TRIALS.shape}; let it return a number for each element of t."
-        )
-    return numbers

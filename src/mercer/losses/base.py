@@ -75,57 +75,18 @@ class Loss(Parameterised):
         raise NotImplementedError(f"{type(self).__name__} has no value(y, f)")
 
     def derivative(self, y: Any, f: Any) -> Array:
-        """The derivative in f; at a kink, a subgradient.
-
-        Parameters
-        ----------
-        y : array-like
-            Targets.
-        f : array-like
-            Predictions.
-
-        Returns
-        -------
-        ndarray
-            The derivatives.
-        """
+        """The derivative in f, with the parameters of ``value``; at a kink, a subgradient."""
         raise NotImplementedError(f"{type(self).__name__} has no derivative(y, f)")
 
     def curvature(self, y: Any, f: Any) -> Array:
-        """The second derivative in f; by default from differences of the first.
-
-        Parameters
-        ----------
-        y : array-like
-            Targets.
-        f : array-like
-            Predictions.
-
-        Returns
-        -------
-        ndarray
-            The second derivatives, >= 0.
-        """
+        """The second derivative in f, >= 0; by default from differences of the first."""
         f = np.asarray(f, dtype=np.float64)
         step = np.cbrt(np.finfo(np.float64).eps) * np.maximum(1.0, np.abs(f))
         rise = np.asarray(self.derivative(y, f + step)) - np.asarray(self.derivative(y, f - step))
         return np.asarray(np.maximum(rise / (2 * step), 0.0))
 
     def conjugate(self, y: Any, s: Any) -> Array:
-        """The convex conjugate, sup_f s f - l(y, f), which may be infinite.
-
-        Parameters
-        ----------
-        y : array-like
-            Targets.
-        s : array-like
-            Slopes.
-
-        Returns
-        -------
-        ndarray
-            The conjugate.
-        """
+        """The convex conjugate at slopes s, sup_f s f - l(y, f), which may be infinite."""
         raise NotImplementedError(f"{type(self).__name__} has no conjugate(y, s)")
 
 
@@ -214,17 +175,9 @@ class ClassificationLoss(Loss):
         raise NotImplementedError(f"{type(self).__name__} estimates no probabilities")
 
     def log_odds(self, f: Array) -> Array:
-        """The logarithm of the odds of +1, which is accurate for probabilities close to 1.
+        """The log-odds of +1 at a value f, by default the logit of the probability.
 
-        Parameters
-        ----------
-        f : ndarray
-            Values of the fitted function.
-
-        Returns
-        -------
-        ndarray
-            The log-odds, by default the logit of the probability.
+        A formula of its own keeps digits where the probability is close to 1.
         """
         return np.asarray(logit(self.probability(f)))
 
@@ -256,21 +209,14 @@ class PiecewiseLinear(Loss):
 
     def value(self, y: Any, f: Any) -> Array:
         """The loss of predicting f where y is true, element by element."""
-        terms = [
-            np.where(f > kink.location, kink.high, kink.low) * (f - kink.location)
-            for kink in self.kinks(np.asarray(y))
-        ]
-        return np.asarray(sum(terms))
+        kinks = self.kinks(np.asarray(y))
+        return np.asarray(sum(np.where(f > c, high, low) * (f - c) for c, low, high in kinks))
 
     def derivative(self, y: Any, f: Any) -> Array:
         """The slope; at a kink, the one nearest to 0."""
         terms = [
-            np.where(
-                f == kink.location,
-                np.clip(0.0, kink.low, kink.high),
-                np.where(f > kink.location, kink.high, kink.low),
-            )
-            for kink in self.kinks(np.asarray(y))
+            np.where(f == c, np.clip(0.0, low, high), np.where(f > c, high, low))
+            for c, low, high in self.kinks(np.asarray(y))
         ]
         return np.asarray(sum(terms))
 
@@ -291,42 +237,17 @@ class PiecewiseLinear(Loss):
 
 
 def weighted_quantile(y: Array, weights: Array, level: float) -> float:
-    """The smallest target at or below which there is this share of the weights.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Targets.
-    weights : ndarray of shape (n,)
-        Their weights, positive.
-    level : float
-        A number between 0 and 1.
-
-    Returns
-    -------
-    float
-        One of the targets.
-    """
+    """The smallest target at or below which there is the share `level` of positive weights."""
     order = np.argsort(y)
     mass = np.cumsum(weights[order])
     return float(y[order][np.searchsorted(mass, level * mass[-1])])
 
 
 def spread(y: Array, weights: Array) -> float:
-    """The spread of targets, which a few outliers do not change.
+    """The spread of targets with positive weights, which a few outliers do not change.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Targets.
-    weights : ndarray of shape (n,)
-        Their weights, positive.
-
-    Returns
-    -------
-    float
-        The distance of the quartiles over that of a normal distribution of variance 1; the standard
-        deviation if the quartiles are equal; 1 if all targets are.
+    It is the distance of the quartiles over that of a normal distribution of variance 1; the
+    standard deviation if the quartiles are equal; 1 if all targets are.
     """
     quartiles = weighted_quantile(y, weights, 0.75) - weighted_quantile(y, weights, 0.25)
     if quartiles > 0:
@@ -337,37 +258,12 @@ def spread(y: Array, weights: Array) -> float:
 
 
 def exponential(f: Any) -> Array:
-    """The exponential function with a cap on the exponent.
-
-    Parameters
-    ----------
-    f : array-like
-        Exponents.
-
-    Returns
-    -------
-    ndarray
-        exp(min(f, 300)).
-    """
+    """The exponential function with a cap on the exponent, exp(min(f, 300))."""
     return np.asarray(np.exp(np.minimum(f, _LARGEST_EXPONENT)))
 
 
 def refuse_targets(owner: str, loss: Loss, bad: NDArray[np.bool_], y: Array, rule: str) -> None:
-    """Refuse targets outside the domain of a loss.
-
-    Parameters
-    ----------
-    owner : str
-        The name that errors begin with.
-    loss : Loss
-        The loss.
-    bad : ndarray of bool
-        Which targets are outside.
-    y : ndarray
-        The targets.
-    rule : str
-        The domain of the targets, and the remedy.
-    """
+    """Refuse targets outside the domain of a loss; `rule` is the domain, and the remedy."""
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(f"{owner}: y[{row}] = {y[row]:g}, but loss = {loss!r} needs {rule}.")

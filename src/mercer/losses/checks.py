@@ -63,20 +63,8 @@ class _Trial:
 
     def __call__(self, method: str, f: Array) -> Array:
         """The result of a method for the target and some predictions."""
-        try:
-            with np.errstate(all="ignore"):
-                result = getattr(self.loss, method)(np.full_like(f, self.target), f)
-        except NotImplementedError as error:
-            raise self.error(f"lacks a method: {error}", "define it in the class") from error
-        remedy = f"let {method}(y, f) return an array with a number for each element of f"
-        try:
-            numbers = np.asarray(result, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise self.error(f"has a {method}(y, f) that is not numbers", remedy) from error
-        if numbers.shape != f.shape:
-            raise self.error(
-                f"has a {method}(y, f) of shape {numbers.shape} for f of shape {f.shape}", remedy
-            )
+        subject = f"{self.owner}: loss = {self.loss!r}"
+        numbers = tried(subject, self.loss, method, {"y": np.full_like(f, self.target), "f": f})
         bad = np.flatnonzero(np.isnan(numbers) | ((method == "curvature") & (numbers < 0)))
         if bad.size:
             raise self.error(
@@ -89,6 +77,27 @@ class _Trial:
     def error(self, defect: str, remedy: str) -> ParameterError:
         """The error for a defect of the loss."""
         return ParameterError(f"{self.owner}: loss = {self.loss!r} {defect}; {remedy}.")
+
+
+def tried(subject: str, instance: object, method: str, arguments: dict[str, Array]) -> Array:
+    """The result of a method of a user's class; refused unless it is one number per element."""
+    call, (*_, (name, last)) = f"{method}({', '.join(arguments)})", arguments.items()
+    remedy = f"let {call} return an array with a number for each element of {name}"
+    try:
+        with np.errstate(all="ignore"):
+            result = getattr(instance, method)(*arguments.values())
+    except NotImplementedError as error:
+        raise ParameterError(
+            f"{subject} lacks a method: {error}; define it in the class."
+        ) from error
+    try:
+        numbers = np.asarray(result, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"{subject} has a {call} that is not numbers; {remedy}.") from error
+    if numbers.shape != last.shape:
+        shapes = f"of shape {numbers.shape} for {name} of shape {last.shape}"
+        raise ParameterError(f"{subject} has a {call} {shapes}; {remedy}.")
+    return numbers
 
 
 def _check_chords(trial: _Trial, grid: Array) -> None:

@@ -87,18 +87,7 @@ class Multinomial(Loss):
         return gradient
 
     def probability(self, f: Array) -> Array:
-        """The softmax of each row.
-
-        Parameters
-        ----------
-        f : ndarray of shape (n, n_classes)
-            Values of the fitted functions.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Rows that sum to 1.
-        """
+        """The softmax of each row of f."""
         return np.asarray(softmax(f, axis=1))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,32 +23,6 @@ _MOST_JITTER = 1e-3
 _EPS = float(np.finfo(np.float64).eps)
 
 
-class Hessian(Protocol):
-    """The Hessian W of a loss of n rows and k outputs; its vectors are n by k matrices."""
-
-    def product(self, values: Array) -> Array:
-        """W v."""
-
-    def absolute_product(self, values: Array) -> Array:
-        """A bound of |W| |v|: the effect of rounding of the values on the derivative."""
-
-    def root(self, columns: Array) -> Array:
-        """A u, where W = A A'."""
-
-    def root_transposed(self, columns: Array) -> Array:
-        """A' v."""
-
-    def summed(self, shares: Array) -> Array:
-        """The sum of the blocks of rows, each times a number, of shape (k, k)."""
-
-    def block(self, output: int, other: int) -> Array:
-        """The second derivatives in two outputs, of shape (n,)."""
-        ...
-
-    def resolvent(self, gram: Array) -> Operator:
-        """C = (G + W^-1)^-1."""
-
-
 @dataclass(frozen=True)
 class DiagonalHessian:
     """The Hessian of a loss of one output."""
@@ -60,17 +34,17 @@ class DiagonalHessian:
         return self.weights[:, None] * values
 
     def absolute_product(self, values: Array) -> Array:
-        """W |v|."""
+        """W |v|: the effect of rounding of the values on the derivative."""
         return self.weights[:, None] * np.abs(values)
 
     def root(self, columns: Array) -> Array:
-        """W^1/2 u."""
+        """A u = W^1/2 u, where W = A A'."""
         return np.asarray(np.sqrt(self.weights)[:, None] * columns)
 
     root_transposed = root
 
     def summed(self, shares: Array) -> Array:
-        """The sum of the second derivatives, each times a number."""
+        """The sum of the second derivatives, each times a number, of shape (1, 1)."""
         return np.array([[self.weights @ shares]])
 
     def block(self, output: int, other: int) -> Array:
@@ -142,7 +116,7 @@ class SoftmaxHessian:
         return np.asarray(columns - share[:, None] * axis)
 
     def summed(self, shares: Array) -> Array:
-        """The sum of w (diag(p) - p p') over rows, each times a number."""
+        """The sum of w (diag(p) - p p') over rows, each times a number, of shape (k, k)."""
         weighted = (self.weights * shares)[:, None] * self.probabilities
         return np.diag(weighted.sum(axis=0)) - weighted.T @ self.probabilities
 
@@ -176,6 +150,10 @@ class SoftmaxHessian:
             return first - diagonal_part(np.repeat(shared[:, None], columns.shape[1], axis=1))
 
         return apply
+
+
+#: The Hessian W of a loss of n rows and k outputs; its vectors are n by k matrices.
+Hessian = DiagonalHessian | SoftmaxHessian
 
 
 def softmax_product(probabilities: Array, values: Array) -> Array:

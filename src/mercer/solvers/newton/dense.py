@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,25 +30,16 @@ from mercer.linalg.low_rank import LowRankMatrix
 from mercer.solvers.newton import method
 from mercer.solvers.newton.curvature import Hessian
 from mercer.solvers.newton.method import Start, State, is_small
+from mercer.solvers.newton.row_losses import WeightedLoss
+
+if TYPE_CHECKING:
+    from mercer.solvers.newton.products import Products
 
 Array = NDArray[np.floating[Any]]
 
 # A full step is taken if the slope at its end is at most this share of the slope at its start.
 _FLAT = 0.9
 _EPS = float(np.finfo(np.float64).eps)
-
-
-class SmoothLoss(Protocol):
-    """A smooth convex function of the values of k functions at n points."""
-
-    def value(self, values: Array) -> float:
-        """The weighted sum of losses."""
-
-    def derivative(self, values: Array) -> Array:
-        """Its derivative in every value."""
-
-    def hessian(self, values: Array) -> Hessian:
-        """Its Hessian."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,31 +61,6 @@ class Step:
     intercept: Array  # (k,): db
     gram_coef: Array  # (n, k): G dT
     warning: str = ""  # why the solution misses its tolerance, as a clause; empty if it does not
-
-
-class Matrix(Protocol):
-    """The matrix G = K / alpha."""
-
-    @property
-    def least_tolerance(self) -> float:
-        """The smallest relative gradient that its products can tell from zero."""
-        ...
-
-    def __matmul__(self, columns: Array) -> Array: ...
-
-    def diagonal(self) -> Array:
-        """Its diagonal."""
-        ...
-
-    def solve(self, equations: Equations) -> Step:
-        """Solve Newton's equations."""
-        ...
-
-
-class Scalable(Protocol):
-    """A matrix K that is not an array."""
-
-    def __truediv__(self, alpha: float) -> Matrix: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,26 +85,19 @@ class Dense:
         intercept = np.zeros(gradient.shape[1])
         if equations.sums is not None:
             k = len(intercept)
-            sums = np.empty((k, k))
-            borders = []
-            for output in range(k):
-                unit = np.zeros_like(coef)
-                unit[:, output] = 1
-                borders.append(apply(unit))
-                sums[:, output] = borders[-1].sum(axis=0)
+            borders = np.stack([apply(np.broadcast_to(u, coef.shape)) for u in np.eye(k)], axis=-1)
             target = coef.sum(axis=0) + equations.sums
             # A softmax, the only loss of several outputs, does not change if a constant is added to
             # all of them. Least squares sets that constant to 0, up to rounding.
-            intercept = np.linalg.lstsq(sums, target, rcond=1e-12)[0]
+            intercept = np.linalg.lstsq(borders.sum(axis=0), target, rcond=1e-12)[0]
             intercept -= (k > 1) * intercept.mean()
-            for output, border in enumerate(borders):
-                coef = coef - intercept[output] * border
+            coef = coef - borders @ intercept
         return Step(coef, intercept, self @ coef)
 
 
 def minimise(
-    gram: Array | Scalable,
-    loss: SmoothLoss,
+    gram: Array | Products,
+    loss: WeightedLoss,
     alpha: float,
     start: Start,
     *,
@@ -180,8 +139,8 @@ class _Point:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    gram: Matrix  # G
-    loss: SmoothLoss
+    gram: Dense | Products  # G
+    loss: WeightedLoss
     alpha: float
     fit_intercept: bool
     tol: float
@@ -254,7 +213,9 @@ class _Problem:
         return float(np.sqrt(max(square, 0.0)))
 
 
-def value_rounding(gram: Array | Matrix | LowRankMatrix, coef: Array, values: Array) -> Array:
+def value_rounding(
+    gram: Array | Dense | Products | LowRankMatrix, coef: Array, values: Array
+) -> Array:
     """A bound of the rounding errors of values G T + b, from the sizes of their terms."""
     diagonal = np.maximum(gram.diagonal(), 0.0)
     terms = np.sqrt(diagonal[:, None] * (diagonal @ coef**2))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,44 +27,6 @@ from mercer.solvers.newton.curvature import (
 Array = NDArray[np.floating[Any]]
 
 
-class RowLoss(Protocol):
-    """A smooth convex loss of the values of k functions, for each row."""
-
-    @property
-    def n_outputs(self) -> int:
-        """The number k of functions."""
-        ...
-
-    @property
-    def hessian_factors(self) -> Array:
-        """The u_p, of shape (p, k)."""
-        ...
-
-    def value(self, targets: Array, values: Array) -> Array:
-        """The losses of the rows, of shape (n,)."""
-        ...
-
-    def derivative(self, targets: Array, values: Array) -> Array:
-        """The derivatives in the values, of shape (n, k)."""
-        ...
-
-    def hessian_weights(self, targets: Array, values: Array) -> Array:
-        """The weights q, of shape (n, p)."""
-        ...
-
-    def hessian_product(self, targets: Array, values: Array, changes: Array) -> Array:
-        """W_i times the changes of the values, of shape (n, k)."""
-        ...
-
-    def hessian(self, targets: Array, values: Array, weights: Array) -> Hessian:
-        """The Hessian of the weighted losses of all rows."""
-        ...
-
-    def block_diagonal(self) -> RowLoss:
-        """The loss with the diagonal of W_i as its Hessian, one factor per output."""
-        ...
-
-
 @dataclass(frozen=True)
 class SingleLoss:
     """A loss of one output and one column of targets."""
@@ -72,30 +34,23 @@ class SingleLoss:
     loss: Loss  # smooth
     column: int = 0
 
-    @property
-    def n_outputs(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def hessian_factors(self) -> Array:
-        """The factor 1."""
-        return np.ones((1, 1))
+    n_outputs: ClassVar[int] = 1
+    hessian_factors: ClassVar[Array] = np.ones((1, 1))
 
     def value(self, targets: Array, values: Array) -> Array:
-        """The losses of the rows."""
+        """The losses of the rows, of shape (n,)."""
         return np.asarray(self.loss.value(targets[:, self.column], values[:, 0]))
 
     def derivative(self, targets: Array, values: Array) -> Array:
-        """The derivatives of the losses."""
+        """The derivatives in the values, of shape (n, k)."""
         return np.asarray(self.loss.derivative(targets[:, self.column], values[:, 0]))[:, None]
 
     def hessian_weights(self, targets: Array, values: Array) -> Array:
-        """The second derivatives of the losses."""
+        """The weights q, of shape (n, p): the second derivatives."""
         return np.asarray(self.loss.curvature(targets[:, self.column], values[:, 0]))[:, None]
 
     def hessian_product(self, targets: Array, values: Array, changes: Array) -> Array:
-        """The second derivatives times changes of the values."""
+        """W_i times the changes of the values, of shape (n, k)."""
         return self.hessian_weights(targets, values) * changes
 
     def hessian(self, targets: Array, values: Array, weights: Array) -> Hessian:
@@ -117,7 +72,7 @@ class JointLoss:
 
     @property
     def hessian_factors(self) -> Array:
-        """The differences of two unit vectors; for the diagonal Hessian, the unit vectors."""
+        """The u_p: differences of two unit vectors; for the diagonal Hessian, unit vectors."""
         classes = np.eye(self.n_outputs)
         if not self.full:
             return classes
@@ -151,6 +106,10 @@ class JointLoss:
     def block_diagonal(self) -> JointLoss:
         """The loss with the diagonal of its Hessian instead of the full one."""
         return replace(self, full=False)
+
+
+#: A smooth convex loss of the values of k functions, for each row.
+RowLoss = SingleLoss | JointLoss
 
 
 @dataclass(frozen=True, eq=False)
