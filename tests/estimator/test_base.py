@@ -202,3 +202,10 @@ def test_weights_in_blocks_of_more_than_twelve_decades_are_refused() -> None:
     model = mc.KernelRidge(mc.RBF(), solver=mc.solvers.NystromSolver(2))
     with pytest.raises(DataError, match=r"KernelRidge: .* a ratio above 1e\+12; set weights"):
         model.fit(mc.Blocks(lambda: iter(blocks)))
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.Series, pd.DatetimeIndex])
+def test_times_are_no_targets(make: Any) -> None:
+    times = make(np.array(["2020-01-01", "2020-01-02"], dtype="M8[s]"))
+    with pytest.raises(DataError, match="y holds times, and targets are numbers; pass"):
+        mc.KernelRidge().fit([[0.0], [1.0]], times)

@@ -270,10 +270,16 @@ class KernelEstimator(BaseEstimator):
                 f"{type(self).__name__}: y = {y!r} is a single value; pass a list or an array, "
                 "with one target for each row of X."
             )
-        if getattr(getattr(y, "dtype", None), "kind", "") == "c":
+        kind = getattr(getattr(y, "dtype", None), "kind", "")
+        if kind == "c":
             raise DataError(
                 f"{type(self).__name__}: y holds complex numbers, and targets are real; pass the "
                 "real and the imaginary part as two targets."
+            )
+        if kind in ("m", "M"):
+            raise DataError(
+                f"{type(self).__name__}: y holds times, and targets are numbers; pass for example "
+                "the number of days since the first of them."
             )
         plain = type(y) is np.ndarray and y.dtype in _FLOATS and y.ndim in (1, 2)
         if plain and y.size and len(y) == n and np.isfinite(y).all():  # type: ignore[union-attr, arg-type]

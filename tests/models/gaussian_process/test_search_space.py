@@ -140,3 +140,10 @@ def test_bounds_that_mean_something_are_named(
         warn_of("GP", space, optimum, "first", "")
     assert len(found) == 1
     assert warned in str(found[0].message)
+
+
+def test_categories_that_do_not_matter_are_no_reason_to_warn() -> None:
+    points = mc.Points([["a"], ["b"], ["a"]])
+    space = SearchSpace.of(mc.Categorical(1.0), points)
+    assert space.names == ("weight",)
+    assert space.harmless.tolist() == [[True, False]]

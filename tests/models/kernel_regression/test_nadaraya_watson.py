@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -193,3 +194,24 @@ def test_rows_measured_again_keep_their_scatter() -> None:
     targets = np.sin(inputs).ravel() + np.repeat([0.1, -0.1], 12)
     model = mc.NadarayaWatson().fit(inputs, targets)
     assert model.loo_error_ == pytest.approx(np.mean(model.loo_residuals_**2))
+
+
+def test_columns_in_different_units_are_standardised_by_default() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 2))
+    y = np.sin(rows[:, 0])
+    standard = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = mc.NadarayaWatson().fit(rows * [1e-3, 1e4], y)
+    expected = mc.NadarayaWatson().fit(standard, y).predict(standard)
+    np.testing.assert_allclose(model.predict(rows * [1e-3, 1e4]), expected, rtol=1e-6)
+
+
+def test_a_table_has_its_kernel_by_default() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=30), "b": list("xyz") * 10})
+    y = frame["a"].to_numpy() + (frame["b"] == "x")
+    model = mc.NadarayaWatson(bandwidth=None).fit(frame, y)
+    given = mc.NadarayaWatson(mc.table_kernel(frame), bandwidth=None).fit(frame, y)
+    np.testing.assert_allclose(model.predict(frame), given.predict(frame))

@@ -579,3 +579,9 @@ def test_the_normal_of_a_plane_cannot_be_written_to(container: Any) -> None:
     values = model.coef_ if isinstance(model.coef_, np.ndarray) else model.coef_.data
     with pytest.raises(ValueError, match="read-only"):
         values[:] = 0.0
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    frame = pd.DataFrame([[0.0, 1.0], [1.0, 0.0]], columns=["a", "a"])
+    with pytest.raises(DataError, match="with a name of its own for each column"):
+        mc.SVC().fit(frame, [0, 1])

@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_score
 
 import mercer as mc
-from mercer.exceptions import ParameterError
+from mercer.exceptions import DataError, ParameterError
 from mercer.solvers.box_qp import kernel_matrix as kernel_matrices
 from mercer.solvers.box_qp.kernel_matrix import StoredMatrix
 from moons import RBF, X, Y
@@ -253,3 +253,8 @@ def test_kernels_without_a_length_scale_to_choose(kernel: Any) -> None:
     np.testing.assert_array_equal(
         automatic.cv_results_["mean_test_score"], as_it_is.cv_results_["mean_test_score"]
     )
+
+
+def test_fewer_rows_than_folds_are_told_so() -> None:
+    with pytest.raises(DataError, match=r"SVCSearch: .* n_samples=3. Pass more rows, or fewer"):
+        mc.SVCSearch().fit([[0.0], [1.0], [2.0]], [0, 1, 0])

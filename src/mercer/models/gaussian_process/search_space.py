@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils import check_random_state
 from mercer.exceptions import NumericalWarning, warn
 from mercer.kernels.algebra import Scaled
 from mercer.kernels.base import Kernel, Scope, expression_in, scoped_children
+from mercer.kernels.categorical import Categorical
 from mercer.kernels.parameters import Bounded, Real
 from mercer.kernels.points import Points
 from mercer.kernels.special import Constant
@@ -216,8 +218,14 @@ def _natural_range(entry: ParameterEntry, place: _Place, variance: Variance) -> 
     for kinds, parameter, rule in _RULES:
         if name == parameter and isinstance(place.kernel, kinds):
             return rule(place, entry, variance)
+    return _other_range(place, entry, variance)
+
+
+def _other_range(
+    place: _Place, entry: ParameterEntry, variance: Variance, *, low_is_harmless: bool = False
+) -> _Range:
     values = np.reshape(entry.value, (-1, 1)).astype(np.float64)
-    return _Range(values * _OTHER, values * _USUAL_OTHER)
+    return _Range(values * _OTHER, values * _USUAL_OTHER, (low_is_harmless, False))
 
 
 def _length_range(place: _Place, entry: ParameterEntry, variance: Variance) -> _Range:
@@ -273,6 +281,8 @@ _RULES: tuple[tuple[type[Kernel], str, _Rule], ...] = (
     (Scaled, "scale", _factor_range),
     (Constant, "value", _constant_range),
     (SpectralMixture, "weights", _constant_range),
+    # Categories that do not matter have no weight.
+    (Categorical, "weight", partial(_other_range, low_is_harmless=True)),
 )
 
 

@@ -15,10 +15,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimator.base import shown
 from mercer.estimator.iterative import IterativeEstimator, Report
-from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_data_errors, warn
+from mercer.exceptions import (
+    DataError,
+    MercerError,
+    NumericalWarning,
+    ParameterError,
+    as_data_errors,
+    warn,
+)
 from mercer.kernels.base import Kernel
-from mercer.kernels.points import Points
+from mercer.kernels.points import Points, as_points
 from mercer.kernels.stationary import RBF
+from mercer.kernels.vector import unequal_columns
 from mercer.models.explanation import ExplainedModel, Positions, Terms
 from mercer.models.kernel_regression.local_fits import Coordinates, Smoother, negative_values
 from mercer.models.regressor import KernelRegressor
@@ -56,9 +64,10 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     Parameters
     ----------
     kernel : Kernel, optional
-        A kernel without negative values; by default ``RBF(length_scale="scale")``. Its
-        length-scale is the bandwidth. It says what X may be; for lines the columns of X have to be
-        numbers.
+        A kernel without negative values; by default ``RBF(length_scale="scale")``, of standardised
+        columns if their spreads differ more than 30 times, or the `table_kernel` of a data frame
+        with other columns than numbers. Its length-scale is the bandwidth. It says what X may be;
+        for lines the columns of X have to be numbers.
     degree : {0, 1}, default=0
         Local means or local lines.
     bandwidth : {"loo"} or None, default="loo"
@@ -224,9 +233,18 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     def _default_kernel(self) -> Kernel:
         return RBF(length_scale="scale")  # the bandwidth is one number to find
 
+    def _default_kernel_for(self, X: Any) -> Kernel:
+        kernel = super()._default_kernel_for(X)
+        try:
+            unequal = X is not None and unequal_columns(kernel, as_points(X, type(self).__name__))
+        except MercerError:  # which reading the data will raise again
+            return kernel
+        return kernel.standardized() if unequal else kernel
+
     def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Smoother:
-        kernel = self._kernel_or_default(self.kernel)
-        points = self._validate_points(kernel, self._in_one_piece(X, y), reset=True)
+        X = self._in_one_piece(X, y)
+        kernel = self._kernel_or_default(self.kernel, X)
+        points = self._validate_points(kernel, X, reset=True)
         targets = self._target_columns(y, len(points)).astype(float)
         weights = self._validate_weights(sample_weight, targets)
         kernel = kernel.resolve(points, weights)

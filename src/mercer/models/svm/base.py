@@ -18,7 +18,7 @@ from mercer import checks, validity
 from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, DataWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
-from mercer.kernels.containers import as_table
+from mercer.kernels.containers import as_table, by_narwhals
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
 from mercer.kernels.views import EVERYTHING, Numbers
@@ -351,7 +351,7 @@ def in_double_precision(X: Any) -> Any:
     """Rows in float64: the gap is computed in it, and float32 is used where it serves."""
     if not isinstance(X, np.ndarray):
         X = as_table(X)
-        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        frame = by_narwhals(X, "support vector machine")
         if isinstance(frame, nw.DataFrame):
             single = [name for name, dtype in frame.schema.items() if dtype == nw.Float32]
             return frame.with_columns(nw.col(*single).cast(nw.Float64)).to_native() if single else X

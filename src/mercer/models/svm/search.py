@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer.estimator.base import shown
 from mercer.estimator.optional_methods import available_unless
-from mercer.exceptions import DataWarning, ParameterError, warn
+from mercer.exceptions import DataWarning, ParameterError, as_data_errors, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.length_scales import candidates, free_lengths
@@ -264,7 +264,8 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
     def _splits(self, X: Any, y: NDArray[Any], groups: ArrayLike | None) -> list[tuple[Rows, Rows]]:
         """Rows to learn from and rows left out, which may be given as lists or flags, too."""
         every = np.arange(len(y))
-        splits = check_cv(self.cv, y, classifier=True).split(X, y, groups)
+        with as_data_errors("SVCSearch", "Pass more rows, or fewer folds as cv."):
+            splits = list(check_cv(self.cv, y, classifier=True).split(X, y, groups))
         return [(every[np.asarray(train)], every[np.asarray(held)]) for train, held in splits]
 
     def _machine(self) -> SVC:
