@@ -31,7 +31,6 @@ from mercer.kernels.parameters import (
     Mask,
     Part,
     digest,
-    plain,
     read_only,
     same,
     show,
@@ -401,7 +400,7 @@ class Tree:
         self.entries: dict[str, ParameterEntry] = {}
         for name in root._own_names:
             declaration, stored = root._declarations[name], root._values[name]
-            value = plain(stored)
+            value = stored.value if isinstance(stored, Fixed | Bounded) else stored
             waits = isinstance(value, str) and isinstance(declaration, Continuous)
             self.entries[name] = ParameterEntry(name, declaration, stored, value, type(root), waits)
         #: The children under the level that paths show: "" where a child adds none.
@@ -415,7 +414,10 @@ class Tree:
                     entry = replace(entry, path=path)
                 self.entries[path] = entry
         #: The paths that hold a heuristic that waits for data.
-        self.unresolved = [path for path, entry in self.entries.items() if entry.is_unresolved]
+        self.unresolved: list[str] = []
+        for path, entry in self.entries.items():
+            if entry.is_unresolved:
+                self.unresolved.append(path)
 
     @cached_property
     def level_paths(self) -> list[str]:
@@ -438,8 +440,11 @@ class Tree:
         """The plain values of the continuous parameters; refused while one is unresolved."""
         if self.unresolved:
             raise self._unresolved_error()
-        learned = (e for e in self.entries.values() if not e.declaration.concrete)
-        return Values({entry.path: entry.value for entry in learned})
+        values = Values()
+        for path, entry in self.entries.items():
+            if not entry.declaration.concrete:
+                values[path] = entry.value
+        return values
 
     def _unresolved_error(self) -> UnresolvedParameterError:
         path = self.unresolved[0]
@@ -520,9 +525,11 @@ def _replaced(node: T, params: Mapping[str, Any]) -> T:
             if isinstance(old, Fixed | Bounded) and not isinstance(value, Fixed | Bounded):
                 value = _like(old, value, f"{_owner(node)}: {name}")
             values[name] = value
-    levels = node._tree.levels
-    children = [_replaced_child(level, child, params) for level, child in levels]
-    if any(child is not old for child, (_, old) in zip(children, levels, strict=True)):
+    children, changed = [], False
+    for level, child in node._tree.levels:
+        children.append(_replaced_child(level, child, params))
+        changed = changed or children[-1] is not child
+    if changed:
         new = with_children(new, children)
     if values:
         new = with_values(new, **values)
