@@ -394,7 +394,7 @@ def test_a_fitted_model_is_pickled(kernel: mc.Kernel, solver: Any) -> None:
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.MercerWarning")
 @parametrize_with_checks(
     [
-        GP(mc.Linear(), mean="sample", solver=S.Primal()),
+        GP(mc.Linear(), solver=S.Primal()),
         # A smooth function with noise: without it, a few waves magnify the last digits of a search.
         GP(mc.RBF(mc.Fixed(10.0)), solver=waves(30)),
         # All rows: landmarks that are drawn are others where rows are repeated.

@@ -432,7 +432,7 @@ def test_a_fitted_model_is_pickled() -> None:
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.MercerWarning")
 @parametrize_with_checks(
     [
-        GP(mc.Linear(), mean="sample", solver=S.NystromSolver(10, "rpcholesky", random_state=0)),
+        GP(mc.Linear(), solver=S.NystromSolver(10, "rpcholesky", random_state=0)),
         GP(solver=S.ConjugateGradient(tol=1e-12, random_state=0)),
     ]
 )

@@ -197,12 +197,12 @@ class ExplicitPosterior(FeaturePosterior):
         A pass over rows computes the residual F' D^-1 (y - F v) - v of the normal equations, which
         lose digits because features are squared there.
         """
-        first = self.elbo.weights
+        first, sums = self.elbo.weights, self.elbo.sums
         residual = -first
         for block in feature_rows(self.view, self.data):
-            missed = block.targets - block.features @ first - self.constant
-            missed /= block.noise[:, None]
-            residual = residual + block.features.T @ missed
+            features = block.features - sums.centre
+            missed = (block.targets - sums.middle - features @ first) / block.noise[:, None]
+            residual = residual + features.T @ missed
         refined: Array = first + self.elbo.solve(residual)
         return refined
 
@@ -246,13 +246,13 @@ class ExplicitPosterior(FeaturePosterior):
         normal = rng.standard_normal((self.view.width, t * number))
         deviation = solve_triangular(self.elbo.root, normal, check_finite=False)
         coefficients = self.weights[:, :, None] + deviation.reshape(-1, t, number)
-        shifts = rng.standard_normal((t, number)) if self.data.constant else 0.0
-        drawn = []
-        for rows in blocks(len(points), self.view.width):
-            features = self.view(points[rows])
-            of_constant = self.elbo.constant_deviation(features)[:, None, None] * shifts
-            drawn.append(np.tensordot(features, coefficients, axes=1) + of_constant)
-        return np.concatenate(drawn) + self.constant[:, None]
+        shifts = np.sqrt(self.elbo.constant_variance) * rng.standard_normal((t, number))
+        sums, parts = self.elbo.sums, blocks(len(points), self.view.width)
+        drawn = [
+            np.tensordot(self.view(points[rows]) - sums.centre, coefficients, axes=1)
+            for rows in parts
+        ]
+        return np.concatenate(drawn) + sums.middle[:, None] + shifts
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> FeaturePosterior:
         """The posterior after further rows, which may have features of their own."""

@@ -34,8 +34,9 @@ class FeaturePosterior(ABC):
     """A kernel and noise, features, and the posterior of the coefficients of the features.
 
     With features phi of a point x, mean and variance of the function are phi' B^-1 c and
-    k(x, x) - phi' phi + phi' B^-1 phi, to which an unknown constant adds. A subclass says over
-    which points the mean is a sum.
+    k(x, x) - phi' phi + phi' B^-1 phi. Where the constant of the mean is unknown, the last term is
+    that of phi less its mean, and the variance of the function at this mean is added. A subclass
+    says over which points the mean is a sum.
     """
 
     objective: FeatureObjective  # data and features, at the learned hyper-parameters
@@ -72,7 +73,7 @@ class FeaturePosterior(ABC):
     @property
     def constant(self) -> Array:
         """The constant of the mean, for each target."""
-        return self.elbo.constant
+        return self.elbo.constant(self.weights)
 
     @property
     def weights(self) -> Array:
@@ -126,8 +127,7 @@ class FeaturePosterior(ABC):
             residual -= np.einsum("ij,ij->i", features, features)
             # Rounding can make the explained part of k(x, x) larger than k(x, x).
             variance[rows] = np.maximum(residual, 0.0) + np.einsum("ij,ij->j", half, half)
-            variance[rows] += self.elbo.constant_deviation(features) ** 2
-        return variance
+        return variance + self.elbo.constant_variance
 
     def covariance(self, points: Points) -> Array:
         """The covariance of the function at all points."""
@@ -137,9 +137,7 @@ class FeaturePosterior(ABC):
         covariance -= features @ features.T
         np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
         covariance += half.T @ half
-        deviation = self.elbo.constant_deviation(features)
-        covariance += deviation[:, None] * deviation
-        return covariance
+        return covariance + self.elbo.constant_variance
 
     @abstractmethod
     def mean(self, points: Points) -> Array:
@@ -175,8 +173,7 @@ class FeaturePosterior(ABC):
         residuals, variances = [], []
         for block in feature_rows(self.view, self.data):
             half = self.elbo.half_solve(block.features)
-            variance = np.einsum("ij,ij->j", half, half)
-            variance += self.elbo.constant_deviation(block.features) ** 2
+            variance = np.einsum("ij,ij->j", half, half) + self.elbo.constant_variance
             kept = 1 - variance / block.noise
             kept = np.maximum(kept, np.finfo(np.float64).eps)
             missed = block.targets - block.features @ self.weights - self.constant

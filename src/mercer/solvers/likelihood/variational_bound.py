@@ -19,8 +19,11 @@ tau = sum_i (k(x_i, x_i) - Q_ii) / d_i, so that
 
 (Titsias 2014). Several targets share K and D, and their logarithms add up.
 
-Where y has an unknown constant mean with a flat prior, both bounds are integrated over it: with
-s = 1' (Q + D)^-1 1, the constant has mean 1' (Q + D)^-1 y / s and variance 1 / s.
+Where y has an unknown constant mean with a flat prior, both bounds are integrated over it. Features
+and targets then count less their means, weighted by 1 / d, and the logarithm of the sum of 1 / d is
+added to that of the determinant. Sums of blocks are about the means of each block. Two of them are
+joined without a difference of large numbers (Chan, Golub and LeVeque 1983), so that little noise
+does not cost digits.
 
 Any features F with Q = F F' can be used, such as the explicit features of a kernel: where they
 explain the whole kernel, both bounds are the log marginal likelihood.
@@ -32,7 +35,7 @@ kernel, as a choice of pivots would not be.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -56,13 +59,15 @@ class ElboSums:
 
     rows: int  # the number n of rows
     squares: Array  # (r, r): A = F' D^-1 F
-    products: Array  # (r, t): c = F' D^-1 y; a constant mean adds the column F' D^-1 1
+    products: Array  # (r, t): c = F' D^-1 y
     energy: float  # sum of y^2 / d over rows and targets
     trace: float  # sum of k(x, x) / d
     residual_trace: float  # sum of (k(x, x) - Q_ii) / d
     log_noise: float  # sum of log d
-    # (t + 1,): sums of y / d and of 1 / d; empty for a mean of zero
-    totals: Array = field(default_factory=lambda: np.empty(0))
+    # for an unknown constant mean, squares, products and energy are about these means
+    centre: Array  # (r,): the mean of the features, weighted by 1 / d; zeros for a mean of zero
+    middle: Array  # (t,): the mean of the targets, weighted by 1 / d; zeros for a mean of zero
+    weight: float  # sum of 1 / d; 0 for a mean of zero
 
     @classmethod
     def of(
@@ -76,7 +81,13 @@ class ElboSums:
     ) -> ElboSums:
         """The sums over a block of rows, for a constant mean or for a mean of zero."""
         root = np.sqrt(noise)[:, None]
-        scaled, standard = features / root, targets / root
+        centre, middle, weight = np.zeros(features.shape[1]), np.zeros(targets.shape[1]), 0.0
+        if constant:
+            weight = float(np.sum(1 / noise))
+            shares = 1 / (weight * noise)
+            centre, middle = shares @ features, shares @ targets
+        scaled, standard = features - centre, (targets - middle) / root
+        scaled /= root
         squares = multiply(scaled.T, scaled, triangle="upper")
         mirror(squares)
         # Rounding can make the explained part of k(x, x) larger than k(x, x).
@@ -84,27 +95,33 @@ class ElboSums:
         return cls(
             rows=len(features),
             squares=squares,
-            products=scaled.T @ (np.hstack([standard, 1 / root]) if constant else standard),
+            products=scaled.T @ standard,
             energy=float(np.vdot(standard, standard)),
             trace=float(np.sum(diagonal / noise)),
             residual_trace=float(np.sum(residual / noise)),
             log_noise=float(np.sum(np.log(noise))),
-            totals=np.append(np.sum(targets / root**2, axis=0), np.sum(1 / noise))
-            if constant
-            else np.empty(0),
+            centre=centre,
+            middle=middle,
+            weight=weight,
         )
 
     def __add__(self, other: ElboSums) -> ElboSums:
         """The sums over the rows of both."""
+        weight = self.weight + other.weight
+        share = other.weight / weight if weight else 0.0
+        apart, between = other.centre - self.centre, other.middle - self.middle
+        joint = self.weight * share
         return ElboSums(
             self.rows + other.rows,
-            self.squares + other.squares,
-            self.products + other.products,
-            self.energy + other.energy,
+            self.squares + other.squares + joint * np.outer(apart, apart),
+            self.products + other.products + joint * np.outer(apart, between),
+            self.energy + other.energy + joint * float(between @ between),
             self.trace + other.trace,
             self.residual_trace + other.residual_trace,
             self.log_noise + other.log_noise,
-            self.totals + other.totals,
+            self.centre + share * apart,
+            self.middle + share * between,
+            weight,
         )
 
 
@@ -128,12 +145,7 @@ class Elbo:
     @property
     def n_targets(self) -> int:
         """Number of targets."""
-        return int(self.sums.products.shape[1]) - self.has_constant
-
-    @property
-    def has_constant(self) -> bool:
-        """Whether the mean is an unknown constant, and not zero."""
-        return bool(self.sums.totals.size)
+        return int(self.sums.products.shape[1])
 
     @property
     def trace_error(self) -> float:
@@ -144,13 +156,12 @@ class Elbo:
     @cached_property
     def root(self) -> Array:
         """The upper triangle U with U'U = B = I + A."""
-        return self._shifted_root(self.sums.squares, 1.0)
+        return self._shifted_root(1.0)
 
-    @staticmethod
-    def _shifted_root(squares: Array, shift: float) -> Array:
-        matrix = squares + shift * np.eye(len(squares))
+    def _shifted_root(self, shift: float) -> Array:
+        squares = self.sums.squares
         try:
-            upper = cholesky(matrix)
+            upper = cholesky(squares + shift * np.eye(len(squares)))
         except np.linalg.LinAlgError:
             # The rounding of A hides the shift; the shift of its eigenvalues is exact.
             values, vectors = eigh(squares, check_finite=False)
@@ -168,138 +179,71 @@ class Elbo:
         return _EPS * max(largest / smallest, sums.energy / (sums.rows * self.n_targets))
 
     @cached_property
-    def _solved(self) -> Array:
+    def weights(self) -> Array:
+        """B^-1 F' D^-1 (y - constant), the coefficients of the mean over the features."""
         return self.solve(self.sums.products)
 
-    @cached_property
-    def _information(self) -> float:
-        """The number s = 1' (Q + D)^-1 1, one over the variance of the constant."""
-        sums = self.sums
-        information = sums.totals[-1] - sums.products[:, -1] @ self._solved[:, -1]
-        return float(max(information, _EPS * sums.totals[-1]))
+    def constant(self, weights: Array) -> Array:
+        """The posterior mean of the constant, for each target, given those of the coefficients."""
+        return np.asarray(self.sums.middle - self.sums.centre @ weights)
 
-    @cached_property
-    def constant(self) -> Array:
-        """The posterior mean of the constant, for each target; zeros for a mean of zero."""
-        if not self.has_constant:
-            return np.zeros(self.n_targets)
-        sums = self.sums
-        missed = sums.totals[:-1] - sums.products[:, -1] @ self.weights
-        return np.asarray(missed / sums.totals[-1])
-
-    @cached_property
-    def weights(self) -> Array:
-        """B^-1 F' D^-1 (y - constant), the coefficients of the mean over the features.
-
-        With features and targets less their means, weighted by 1 / d, nothing cancels.
-        """
-        return (
-            self._centred.solve(self._centred.sums.products) if self.has_constant else self._solved
-        )
-
-    @cached_property
-    def _centred(self) -> Elbo:
-        """The bound of features and targets less their means, with which nothing cancels."""
-        sums, ones, total = self.sums, self.sums.products[:, -1:], self.sums.totals[-1]
-        means = sums.totals[:-1] / total
-        centred = replace(
-            sums,
-            squares=sums.squares - ones @ ones.T / total,
-            products=sums.products[:, :-1] - ones * means,
-            energy=sums.energy - float(means @ sums.totals[:-1]),
-            totals=np.empty(0),
-        )
-        return Elbo(centred)
-
-    def constant_deviation(self, features: Array) -> Array:
-        """The deviation of the function at rows that the unknown constant adds, with its sign."""
-        if not self.has_constant:
-            return np.zeros(len(features))
-        deviation: Array = (1 - features @ self._solved[:, -1]) / np.sqrt(self._information)
-        return deviation
+    @property
+    def constant_variance(self) -> float:
+        """The variance of the function at the mean of the features."""
+        return 1 / self.sums.weight if self.sums.weight else 0.0
 
     def solve(self, right: Array) -> Array:
         """B^-1 b."""
-        return _solved(self.root, right)
+        half = solve_triangular(self.root, right, trans="T", check_finite=False)
+        solved: Array = solve_triangular(self.root, half, check_finite=False)
+        return solved
 
     def value(self) -> float:
         """The lower bound, summed over targets."""
-        if self.has_constant:
-            # |Q + D| s is the determinant of centred features, times the sum of 1 / d.
-            unit = float(np.log(self.sums.totals[-1])) - _LOG_2PI
-            return self._centred.value() - 0.5 * self.n_targets * unit
-        constant = self._log_constant() + self.sums.residual_trace
-        return -0.5 * (self.n_targets * constant + self._misfit(self.root, 1.0))
+        return self._density(1.0) - 0.5 * self.n_targets * self.sums.residual_trace
 
     def upper_value(self) -> float:
         """The upper bound, summed over targets."""
-        shift = 1 + self.sums.residual_trace
-        misfit = self._misfit(self._shifted_root(self.sums.squares, shift), shift)
-        return -0.5 * (self.n_targets * self._log_constant() + misfit)
+        return self._density(1 + self.sums.residual_trace)
 
-    def _log_constant(self) -> float:
-        """The log determinant of Q + D, and n log 2 pi."""
-        determinant = self.sums.log_noise + 2 * float(np.sum(np.log(self.root.diagonal())))
-        return determinant + self.sums.rows * _LOG_2PI
-
-    def _misfit(self, root: Array, shift: float) -> float:
-        """The quadratic form y' M^-1 y with M = Q + shift D, from the factor of shift I + A.
-
-        With a constant mean, it is that of y - constant, and log s - log 2 pi is added for each
-        target.
-        """
-        sums, t = self.sums, self.n_targets
+    def _density(self, shift: float) -> float:
+        """The density of the targets, whose quadratic form is y' (Q + shift D)^-1 y."""
+        sums = self.sums
+        constant = sums.log_noise + 2 * float(np.sum(np.log(self.root.diagonal())))
+        constant += (sums.rows - bool(sums.weight)) * _LOG_2PI
+        if sums.weight:
+            constant += float(np.log(sums.weight))
+        root = self.root if shift == 1 else self._shifted_root(shift)
         half = solve_triangular(root, sums.products, trans="T", check_finite=False)
-        misfit = (sums.energy - float(np.vdot(half[:, :t], half[:, :t]))) / shift
-        if not self.has_constant:
-            return max(misfit, 0.0)
-        crossed = (sums.totals - half.T @ half[:, -1]) / shift
-        information = float(max(crossed[-1], _EPS * sums.totals[-1] / shift))
-        misfit -= float(np.sum(crossed[:-1] ** 2)) / information
-        return max(misfit, 0.0) + t * (float(np.log(self._information)) - _LOG_2PI)
+        misfit = (sums.energy - float(np.vdot(half, half))) / shift
+        return -0.5 * (self.n_targets * constant + max(misfit, 0.0))
 
     def gradient(self, whitening: Whitening) -> ElboGradient:
         """The derivatives of the bound in kernel values, in forms that do not cancel."""
-        sums, t = self.sums, self.n_targets
-        v, mean, scale = self.weights, self.constant, 0.0
-        if self.has_constant:
-            # The determinant term of the constant acts as one more target, 1 times `scale`.
-            scale = float(np.sqrt(t / self._information))
-            v = np.hstack([v, scale * self._solved[:, t:]])
+        sums, t, v = self.sums, self.n_targets, self.weights
         half = solve_triangular(self.root, sums.squares, trans="T", check_finite=False)
         shrunk = solve_triangular(self.root, half, check_finite=False)  # B^-1 A
-        inner = whitening.to_coefficients((t * shrunk - v @ v.T).T).T
-        left = whitening.to_coefficients(-0.5 * (t * (half.T @ half) + v @ v.T))
+        inner = (t * shrunk - v @ v.T).T
+        offset = t * sums.centre - sums.centre @ inner - v @ sums.middle
+        moment = half.T @ half + sums.weight * np.outer(sums.centre, sums.centre)
+        left = whitening.to_coefficients(-0.5 * (t * moment + v @ v.T))
         square = whitening.to_coefficients(left.T)
         square = (square + square.T) / 2
         # Jitter is a fraction of the mean diagonal, and moves with it.
         square[np.diag_indices_from(square)] += whitening.jitter * square.diagonal().mean()
-        noise = self._centred._noise_gradient(1) if self.has_constant else self._noise_gradient(0)
-        dual = whitening.to_coefficients(v)
-        return ElboGradient(
-            inner=inner,
-            dual=dual[:, :t],
-            offset=scale * dual[:, t:].sum(axis=1) - dual[:, :t] @ mean,
-            square=square,
-            noise=noise,
-        )
-
-    def _noise_gradient(self, constants: int) -> float:
-        """The derivative in the logarithm of a factor of all noise, for so many constants."""
-        sums, t, v = self.sums, self.n_targets, self.weights
         misfit = sums.energy - 2 * float(np.vdot(v, sums.products))
         misfit += float(np.vdot(v, sums.squares @ v))
-        explained = float(np.trace(self.solve(sums.squares)))
-        return -0.5 * (t * (sums.rows - constants - sums.residual_trace - explained) - misfit)
+        freedom = sums.rows - bool(sums.weight) - sums.residual_trace - float(np.trace(shrunk))
+        return ElboGradient(
+            inner=whitening.to_coefficients(inner).T,
+            dual=whitening.to_coefficients(v),
+            offset=whitening.to_coefficients(offset[:, None])[:, 0],
+            square=square,
+            noise=-0.5 * (t * freedom - misfit),
+        )
 
     def half_solve(self, features: Array) -> Array:
         """U^-T phi: its squared norm is the posterior variance of the part in the features."""
-        half: Array = solve_triangular(self.root, features.T, trans="T", check_finite=False)
+        centred = (features - self.sums.centre).T
+        half: Array = solve_triangular(self.root, centred, trans="T", check_finite=False)
         return half
-
-
-def _solved(root: Array, right: Array) -> Array:
-    """The solution of U' U x = b."""
-    half = solve_triangular(root, right, trans="T", check_finite=False)
-    solved: Array = solve_triangular(root, half, check_finite=False)
-    return solved
