@@ -252,7 +252,8 @@ class ExplicitPosterior(FeaturePosterior):
             np.tensordot(self.view(points[rows]) - sums.centre, coefficients, axes=1)
             for rows in parts
         ]
-        return np.concatenate(drawn) + sums.middle[:, None] + shifts
+        values: Array = np.concatenate(drawn) + sums.middle[:, None] + shifts
+        return values
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> FeaturePosterior:
         """The posterior after further rows, which may have features of their own."""
