@@ -49,6 +49,9 @@ class _Operator(LinearOperator):
     def __matmul__(self, other: Any) -> Any:
         return self.dot(self._right(other) if np.isscalar(other) else other)
 
+    def _matvec(self, v: Array) -> Any:
+        return self._matmat(v.reshape(-1, 1))
+
     def _right(self, V: Any, operation: str = " @ V") -> Array:
         """What stands on the right of a product, checked."""
         values, width = _numbers(V, "fiubc"), int(self.shape[1])
@@ -155,9 +158,6 @@ class Gram(_Operator):
             return engine.product(self._expression, pairs, V, narrow=self._narrow)
         return features.product(V).astype(self.dtype, copy=False)
 
-    def _matvec(self, v: Array) -> Array:
-        return self._matmat(v.reshape(-1, 1))
-
     def _rmatmat(self, V: Array) -> Array:
         # Rows and columns of a given matrix have different roles.
         if self.kernel.input_tags()["pairwise"]:
@@ -259,11 +259,9 @@ class Gram(_Operator):
         ndarray of shape (len(kernel.theta),)
             The derivative in the unconstrained parameters, in the order of ``kernel.theta``.
         """
-        return self._chained(
-            parameter_gradient(
-                self._expression, self.pairs, self._weights(weights), engine.contract
-            )
-        )
+        given = self._weights(weights)
+        gradients = parameter_gradient(self._expression, self.pairs, given, engine.contract)
+        return self._chained(gradients)
 
     def _chained(self, gradients: Gradients) -> Array:
         """From derivatives in the values of parameters to those in theta."""
@@ -413,9 +411,6 @@ class RidgedGram(_Operator):
     def _matmat(self, V: Array) -> Array:
         return np.asarray(self.gram._matmat(V) + self.added[:, None] * V)
 
-    def _matvec(self, v: Array) -> Array:
-        return self._matmat(v.reshape(-1, 1))
-
     def _adjoint(self) -> RidgedGram:
         return self
 
@@ -448,7 +443,7 @@ class RidgedGram(_Operator):
 
 def _floating(weights: Any) -> Array:
     """Weights in their own floating type: a matrix of them is not copied without need."""
-    array = _real(weights)
+    array = _numbers(weights, "fiub")
     return array if array.dtype in (np.float32, np.float64) else array.astype(float)
 
 
@@ -460,10 +455,6 @@ def _require_finite(*weights: Array) -> None:
 def _as_columns(factor: Any) -> Array:
     array = _floating(factor)
     return array.reshape(len(array), -1)
-
-
-def _real(V: Any) -> Array:
-    return _numbers(V, "fiub")
 
 
 def _numbers(V: Any, kinds: str) -> Array:

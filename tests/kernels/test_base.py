@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pydoc
+import re
 from typing import Any
 
 import numpy as np
@@ -182,3 +183,11 @@ def test_the_owner_of_a_validation_is_named() -> None:
     with pytest.raises(DataError, match=r"KernelRidge: .*NaN"):
         mc.RBF().validate(bad, mc.KernelRidge())
     assert len(mc.RBF().validate(X)) == 6
+
+
+def test_help_shows_what_users_call_and_no_machinery() -> None:
+    text = pydoc.plain(pydoc.render_doc(mc.RBF))
+    for name in ("expression", "declared", "chain", "validate", "input_tags", "parameter_values"):
+        assert not re.search(rf"^ \|  {name}\b", text, re.MULTILINE), name
+    for name in ("gram", "diag", "replace", "on", "normalized", "resolve", "theta"):
+        assert re.search(rf"^ \|  {name}\b", text, re.MULTILINE), name

@@ -296,3 +296,10 @@ def test_weights_for_each_column_are_differentiated() -> None:
         check_kernel(kernel, rows)
     sines = np.sin(np.pi * (rows[:, None] - rows) / 1.3) / np.array([0.5, 2.0, 0.9])
     assert_allclose(periodic(rows), np.exp(-2 * (sines**2).sum(axis=2)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["median", "scale", "columns"])
+def test_the_cosine_takes_its_length_scale_from_the_data_as_the_rbf_does(rule: str) -> None:
+    rows = np.random.default_rng(0).normal(size=(40, 3)) * [1.0, 10.0, 100.0]
+    found = mc.Cosine(rule).resolve(rows).length_scale
+    np.testing.assert_array_equal(found, mc.RBF(rule).resolve(rows).length_scale)

@@ -7,10 +7,13 @@ with the reason.
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from mercer import checks
 from mercer.exceptions import ParameterError, ParameterTypeError
 from mercer.kernels.base import Kernel, Scope, is_a_class, scoped_children
 from mercer.kernels.parameters import Bounded, Children, Fixed, plain
@@ -60,7 +63,9 @@ class _Composite(Kernel):
                 f"{type(self).__name__}: there are no kernels; pass at least one kernel."
             )
         parts = [as_kernel(k, self._symbol) for k in kernels]
-        super().__init__(kernels=tuple(_flatten(type(self), parts)))
+        # Sums within sums, and products within products, become flat.
+        flat = [part for k in parts for part in (k.kernels if type(k) is type(self) else [k])]
+        super().__init__(kernels=tuple(flat))
 
     def _traces(self, scope: Scope) -> list[Expr]:
         return [child._trace(inner) for child, inner in scoped_children(self, scope)]
@@ -91,10 +96,7 @@ class Sum(_Composite):
         return " + ".join(map(repr, self.kernels))
 
     def _trace(self, scope: Scope) -> Expr:
-        first, *rest = self._traces(scope)
-        for term in rest:
-            first = plus(first, term)
-        return first
+        return reduce(plus, self._traces(scope))
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         levels = [level for level, _ in self._tree.levels]
@@ -127,10 +129,7 @@ class Product(_Composite):
         )
 
     def _trace(self, scope: Scope) -> Expr:
-        first, *rest = self._traces(scope)
-        for factor in rest:
-            first = first * factor
-        return first
+        return reduce(operator.mul, self._traces(scope))
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         return products(self._all_features(scope, points))
@@ -160,14 +159,7 @@ def is_number(value: Any) -> bool:
     number = plain(value)
     if isinstance(number, np.ndarray):
         return number.ndim == 0 and number.dtype.kind in "iuf"
-    return isinstance(number, int | float | np.integer | np.floating) and not isinstance(
-        number, bool
-    )
-
-
-def _flatten(kind: type[_Composite], kernels: list[Kernel]) -> list[Kernel]:
-    """Flatten sums within sums, and products within products."""
-    return [part for k in kernels for part in (k.kernels if type(k) is kind else [k])]
+    return checks.is_number(number)
 
 
 def add(a: Any, b: Any) -> Kernel:
@@ -196,7 +188,7 @@ def divide(kernel: Kernel, divisor: Any) -> Kernel:
 
 def power(kernel: Kernel, exponent: Any) -> Kernel:
     """The power k ** n for a positive whole number n."""
-    if isinstance(exponent, bool) or not isinstance(exponent, int | np.integer) or exponent < 1:
+    if not checks.is_count(exponent):
         raise ParameterError(
             f"kernel ** {exponent!r}: the exponent must be a whole number >= 1, because only "
             "whole powers of every kernel are kernels; write k ** 2, or k.exp()."

@@ -19,7 +19,7 @@ from mercer.exceptions import DataError, NoFeatureMapError, ParameterTypeError
 from mercer.kernels.heuristics import Scatter, bounded, heuristic_length
 from mercer.kernels.parameters import plain
 from mercer.kernels.points import Points
-from mercer.kernels.tree import Parameterised, with_children, with_values
+from mercer.kernels.tree import Parameterised, with_children
 from mercer.kernels.views import EVERYTHING, Columns, Numbers, View
 from mercer.parallel import cached_property
 from mercer.program import engine, reference
@@ -95,6 +95,10 @@ class Reader:
                 self.direct = None
 
 
+#: What other parts of the library call and ``help`` does not list.
+_MACHINERY = frozenset(
+    ("chain", "declared", "expression", "input_tags", "parameter_values", "set_params", "validate")
+)
 #: The special methods that ``help`` lists: values and the algebra.
 _LISTED = frozenset(
     f"__{name}__" for name in ("call", "add", "radd", "mul", "rmul", "pow", "truediv")
@@ -115,7 +119,8 @@ class _KernelType(ABCMeta):
     __add__ = __radd__ = __mul__ = __rmul__ = __pow__ = __truediv__ = _refuse
 
     def __dir__(cls) -> list[str]:
-        return [n for n in super().__dir__() if not n.startswith("_") or n in _LISTED]
+        names = (name for name in super().__dir__() if name not in _MACHINERY)
+        return [name for name in names if not name.startswith("_") or name in _LISTED]
 
 
 class Kernel(Parameterised, metaclass=_KernelType):
@@ -247,21 +252,7 @@ class Kernel(Parameterised, metaclass=_KernelType):
         return points
 
     def validate(self, X: Any, owner: Any = None, *, copy: bool = True) -> Points:
-        """Check that X is data for this kernel; errors say what is wrong.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or list
-            The points.
-        owner : object, optional
-            The estimator on whose behalf the data are checked.
-        copy : bool, default=True
-            Whether to keep a copy, which later writes to X do not reach.
-
-        Returns
-        -------
-        Points
-        """
+        """Prepare X on behalf of an estimator, whose name errors begin with."""
         try:
             return self.prepare(X, copy=copy)
         except DataError as error:
@@ -273,7 +264,10 @@ class Kernel(Parameterised, metaclass=_KernelType):
     def _reader(self) -> Reader:
         """What this kernel reads of data."""
         # A leaf is read by a copy of itself: an object that holds itself is not freed at once.
-        kernel = self if self._child_names else with_values(self)
+        kernel = self
+        if not self._child_names:
+            kernel = object.__new__(type(self))
+            vars(kernel)["_values"] = self._values
         return Reader(tuple(_leaves(kernel, Scope())))
 
     def _view(self, scope: Scope) -> View:

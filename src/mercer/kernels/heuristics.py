@@ -34,7 +34,7 @@ _BLOCK = 2**14
 #: Deviation of a column, relative to its mean, that is rounding error.
 ROUNDING = 2 * np.finfo(float).eps
 #: Expected number of differences below which the weight of a difference does not grow.
-_FEWEST_DIFFERENCES = 0.5
+FEWEST_DIFFERENCES = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,14 +113,8 @@ class Levels:
 
     def __add__(self, other: Levels) -> Levels:
         """The counts of both."""
-        return Levels(tuple(map(_added, self.counts, other.counts)))
-
-
-def _added(first: dict[Hashable, float], second: dict[Hashable, float]) -> dict[Hashable, float]:
-    total = dict(first)
-    for level, weight in second.items():
-        total[level] = total.get(level, 0.0) + weight
-    return total
+        both = zip(self.counts, other.counts, strict=True)
+        return Levels(tuple({k: a.get(k, 0.0) + b.get(k, 0.0) for k in a | b} for a, b in both))
 
 
 #: The `Spread` of numbers, or the `Levels` of categories: what is added over parts of the rows.
@@ -192,7 +186,7 @@ def _root(width: int, metric: str) -> float:
 def heuristic_weight(scatter: Scatter) -> float:
     """The weight of a difference between categories, for which exp(-1) is a typical value."""
     levels: Levels = scatter.spread()
-    return 1.0 / max(levels.differences, _FEWEST_DIFFERENCES)
+    return 1.0 / max(levels.differences, FEWEST_DIFFERENCES)
 
 
 def bounded(stored: Any, value: Any) -> Any:

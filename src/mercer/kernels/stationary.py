@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
+from operator import add
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -262,7 +264,8 @@ class Periodic(VectorKernel):
     period : float
         The period, in units of the data.
     length_scale : float or array of shape (d,)
-        Smoothness within a period, in units of the chord of a unit circle.
+        Smoothness within a period, in units of the chord of a unit circle. It has no unit of the
+        data, so that no rule takes it from them.
 
     References
     ----------
@@ -309,7 +312,7 @@ class Cosine(VectorKernel):
 
     Parameters
     ----------
-    length_scale : float or array of shape (d,)
+    length_scale : float, array of shape (d,), "median", "scale" or "columns"
         One length for all columns, or one for each; the period is 2 pi times it.
 
     Examples
@@ -322,9 +325,9 @@ class Cosine(VectorKernel):
 
     if TYPE_CHECKING:
 
-        def __init__(self, length_scale: Vector = 1.0) -> None: ...
+        def __init__(self, length_scale: Length = 1.0) -> None: ...
 
-    length_scale = Positive(1.0, per_column=True)
+    length_scale = Stationary.length_scale
     psd = True
 
     def _trace(self, scope: Scope) -> Expr:
@@ -389,19 +392,13 @@ class SpectralMixture(VectorKernel):
             )
 
     def _trace(self, scope: Scope) -> Expr:
-        terms = [self._component(scope, q) for q in range(len(self.weights))]
-        total = terms[0]
-        for term in terms[1:]:
-            total = total + term
-        return total
+        return reduce(add, [self._component(scope, q) for q in range(len(self.weights))])
 
     def _component(self, scope: Scope, q: int) -> Expr:
         slot = slot_of(self, scope, length_scale_of(self, scope, row=q), centred=True)
         distance = Expr("squared_distance", (), slot)
-        envelope, wave = (
-            apply("exp", -distance / 2),
-            apply("cos", 2 * math.pi * self._phase(scope, q)),
-        )
+        envelope = apply("exp", -distance / 2)
+        wave = apply("cos", 2 * math.pi * self._phase(scope, q))
         return parameter(scope.path("weights"), q) * envelope * wave
 
     def _phase(self, scope: Scope, q: int) -> Expr:

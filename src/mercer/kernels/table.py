@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from functools import reduce
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -12,6 +13,7 @@ from mercer.exceptions import DataTypeError
 from mercer.kernels.base import Kernel
 from mercer.kernels.categorical import Categorical, Missing
 from mercer.kernels.containers import by_narwhals, is_missing, numbers_of
+from mercer.kernels.heuristics import FEWEST_DIFFERENCES
 from mercer.kernels.points import Points
 from mercer.kernels.stationary import Laplacian
 from mercer.kernels.strings import Spectrum
@@ -24,8 +26,6 @@ _TEXT_LENGTH = 20
 _TEXT_SHARE = 0.5
 # Number of rows from which the weight of categories is computed.
 _SAMPLE = 10_000
-# Expected number of differences below which the weight of a difference does not grow.
-_FEWEST_DIFFERENCES = 0.5
 
 
 def table_kernel(frame: Any) -> Kernel:
@@ -80,7 +80,8 @@ def table_kernel(frame: Any) -> Kernel:
         parts.append(Laplacian(length_scale=length).standardized().on(*numbers))
     if levels or holes:
         parts.append(_categories(table, levels, holes))
-    return _sum([_interacting(parts), *texts] if parts else texts)
+    both = [(1.0 + parts[0]) * (1.0 + parts[1])] if len(parts) == 2 else parts
+    return reduce(operator.add, [*both, *texts])
 
 
 def is_mixed(data: Any) -> bool:
@@ -110,26 +111,15 @@ def _kind(column: Any) -> str:
 
 def _categories(table: Any, levels: list[str], holes: list[str]) -> Kernel:
     """The kernel of categories and of the places of missing numbers, with one weight for all."""
-    points = Points(table.gather_every(max(1, len(table) // _SAMPLE)))
+    points = Points(table.gather_every(max(1, len(table) // _SAMPLE)), copy=False)
     parts: list[Kernel] = []
     parts += [Categorical(1.0).on(*levels)] if levels else []
     parts += [Missing(1.0).on(*holes)] if holes else []
     views = [part._reader.leaves[0][1] for part in parts]
     differences = sum(points.columns(view).spread(None).differences for view in views)
-    weight = _rounded(0.5 / max(differences, _FEWEST_DIFFERENCES))
+    weight = _rounded(0.5 / max(differences, FEWEST_DIFFERENCES))
     weighted = [part.replace(weight=weight) for part in parts]
-    return weighted[0] if len(parts) == 1 else weighted[0] * weighted[1]
-
-
-def _interacting(parts: list[Kernel]) -> Kernel:
-    return parts[0] if len(parts) == 1 else (1.0 + parts[0]) * (1.0 + parts[1])
-
-
-def _sum(terms: Iterable[Kernel]) -> Kernel:
-    first, *rest = terms
-    for term in rest:
-        first = first + term
-    return first
+    return reduce(operator.mul, weighted)
 
 
 def _rounded(value: float) -> float:

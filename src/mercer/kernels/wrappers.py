@@ -266,11 +266,22 @@ def _column_cosine(body: Expr) -> Expr:
     return body * sizes[0] * sizes[1]
 
 
-class OnColumns(_Wrapper):
+class _Viewed(_Wrapper):
+    """The kernel inside, which sees the data after a step."""
+
+    _undoable = True
+
+    def _trace(self, scope: Scope) -> Expr:
+        return self._inner(scope)
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        return self._inner_features(scope, points)
+
+
+class OnColumns(_Viewed):
     """The kernel on some of the columns."""
 
     columns = Part()
-    _undoable = True
 
     def __init__(self, kernel: Kernel, columns: Any) -> None:
         super().__init__(
@@ -287,18 +298,12 @@ class OnColumns(_Wrapper):
     def _step(self) -> Select:
         return Select(self.columns)
 
-    def _trace(self, scope: Scope) -> Expr:
-        return self._inner(scope)
-
-    def _features(self, scope: Scope, points: Points) -> Columns:
-        return self._inner_features(scope, points)
-
     def input_tags(self) -> dict[str, bool]:
         # Whatever the kernel inside compares, the data themselves are a table.
         return {**super().input_tags(), "two_d": True}
 
 
-class Standardized(_Wrapper):
+class Standardized(_Viewed):
     """The kernel of standardised columns, (x_j - centre_j) / width_j; a missing number counts as 0.
 
     Centres and widths are the means and standard deviations of the training rows.
@@ -306,7 +311,6 @@ class Standardized(_Wrapper):
 
     centre = Real("mean", per_column=True, heuristics=("mean",), learned=False)
     width = Positive("deviation", per_column=True, heuristics=("deviation",), learned=False)
-    _undoable = True
 
     def __init__(self, kernel: Kernel, centre: Any = "mean", width: Any = "deviation") -> None:
         super().__init__(kernel, centre=centre, width=width)
@@ -331,14 +335,8 @@ class Standardized(_Wrapper):
         spread: Spread = scatter.spread()
         return spread.means if rule == "mean" else np.where(spread.varies, spread.deviations, 1.0)
 
-    def _trace(self, scope: Scope) -> Expr:
-        return self._inner(scope)
 
-    def _features(self, scope: Scope, points: Points) -> Columns:
-        return self._inner_features(scope, points)
-
-
-class Warped(_Wrapper):
+class Warped(_Viewed):
     """Kernel of warped points, k(g(x), g(z)) for a function g of the data.
 
     A kernel that holds a Python function cannot be rebuilt from its repr, and is pickled only if
@@ -346,7 +344,6 @@ class Warped(_Wrapper):
     """
 
     function = Part()
-    _undoable = True
 
     def __init__(self, kernel: Kernel, function: Any) -> None:
         _check_callable("warp", function)
@@ -358,12 +355,6 @@ class Warped(_Wrapper):
     @property
     def _step(self) -> Warp:
         return Warp(self.function)
-
-    def _trace(self, scope: Scope) -> Expr:
-        return self._inner(scope)
-
-    def _features(self, scope: Scope, points: Points) -> Columns:
-        return self._inner_features(scope, points)
 
 
 def _check_callable(method: str, function: Any) -> None:
@@ -382,12 +373,8 @@ def side_by_side(parts: Sequence[Columns], levels: Sequence[str] = ()) -> Column
     prefixes = [f"{level}: " for level in levels] or [""] * len(parts)
 
     def names() -> Sequence[str]:
-        return composition.concatenate_names(
-            *(
-                [prefix + name for name in part.feature_names]
-                for prefix, part in zip(prefixes, parts, strict=True)
-            )
-        )
+        named = zip(prefixes, parts, strict=True)
+        return [prefix + name for prefix, part in named for name in part.feature_names]
 
     return Columns(composition.concatenate(*(part.values for part in parts)), names=names)
 
