@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,10 @@ from mercer.parallel import cached_property, thread_count
 from mercer.program import engine
 from mercer.program.parts import Parts
 from mercer.program.specialise import reads
-from mercer.sampling import spread
+from mercer.sampling import blocks, spread
 
 Array = NDArray[np.floating[Any]]
+Factors = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 # Number of rows up to which the matrix of a compiled kernel is stored, in float64.
@@ -60,32 +62,31 @@ _NEGATIVE = float(np.finfo(np.float32).eps)
 _MOST_OF = 0.75
 
 
-class SymmetricMatrix(Protocol):
+class SymmetricMatrix(ABC):
     """A symmetric matrix that computes blocks and products."""
 
     size: int  # the number of rows
     largest: float  # the largest diagonal entry in absolute value; 1 if all are zero
-    has_single: bool  # whether float32 is faster than float64, and exact enough for first rounds
-    rounding: float  # the largest error of a value in a product that is not `precise`
+    has_single = False  # whether float32 is faster than float64, and exact enough for first rounds
+    rounding = 0.0  # the largest error of a value in a product that is not `precise`
 
+    @abstractmethod
     def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
         """A square matrix that contains the pairs of these rows, and the position of each row."""
 
+    @abstractmethod
     def times(
-        self,
-        rows: Positions,
-        factors: NDArray[np.float64],
-        *,
-        precise: bool,
-        at: Positions | None = None,
-    ) -> NDArray[np.float64]:
+        self, rows: Positions, factors: Factors, *, precise: bool, at: Positions | None = None
+    ) -> Factors:
         """The sum of some rows, each times its factor, at some columns or all of them."""
 
+    @abstractmethod
     def cross(self, rows: Positions, at: Positions) -> Array:
         """The values of some rows at some columns."""
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
         """A matrix for problems of these rows alone, and the position of each row."""
+        return self, rows
 
 
 def _is_faithful(exact: Array, rounded: Array) -> bool:
@@ -104,10 +105,8 @@ def _is_faithful(exact: Array, rounded: Array) -> bool:
     return error <= _FAITHFUL * float(curvatures[0].mean())
 
 
-class StoredMatrix:
+class StoredMatrix(SymmetricMatrix):
     """A symmetric matrix in memory."""
-
-    rounding = 0.0  # products use the stored values
 
     def __init__(self, values: Array) -> None:
         if values.dtype not in (np.float32, np.float64):
@@ -117,7 +116,6 @@ class StoredMatrix:
         self.size = len(values)
         largest = float(np.abs(values.diagonal()).max(initial=0.0))
         self.largest = largest or 1.0
-        self.has_single = False
         if values.dtype == np.float64 and _SMALLEST < largest < _LARGEST:
             step = -(-self.size // _SAMPLE_STORED)
             part = values[::step, ::step]
@@ -128,13 +126,8 @@ class StoredMatrix:
         return self.values, rows
 
     def times(
-        self,
-        rows: Positions,
-        factors: NDArray[np.float64],
-        *,
-        precise: bool,
-        at: Positions | None = None,
-    ) -> NDArray[np.float64]:
+        self, rows: Positions, factors: Factors, *, precise: bool, at: Positions | None = None
+    ) -> Factors:
         """The sum of some rows, each times its factor."""
         total = np.zeros(self.size)
         _core.row_sum(self.values, rows, factors, total, thread_count())
@@ -144,12 +137,8 @@ class StoredMatrix:
         """The values of some rows at some columns."""
         return self.values[np.ix_(rows, at)]
 
-    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
-        """The matrix itself."""
-        return self, rows
 
-
-class LazyMatrix:
+class LazyMatrix(SymmetricMatrix):
     """The matrix of a compiled kernel, whose blocks and products are computed on demand."""
 
     def __init__(self, gram: Gram) -> None:
@@ -160,7 +149,6 @@ class LazyMatrix:
         _require_finite(gram.kernel, diagonal)
         largest = float(np.abs(diagonal).max())
         self.largest = largest or 1.0
-        self.has_single, self.rounding = False, 0.0
         if gram.dtype == np.float64 and _SMALLEST < largest < _LARGEST:
             self.has_single, error = self._rounding()
             self.rounding = error * largest if self.has_single else 0.0
@@ -211,13 +199,8 @@ class LazyMatrix:
         return rows[:, :count]
 
     def times(
-        self,
-        rows: Positions,
-        factors: NDArray[np.float64],
-        *,
-        precise: bool,
-        at: Positions | None = None,
-    ) -> NDArray[np.float64]:
+        self, rows: Positions, factors: Factors, *, precise: bool, at: Positions | None = None
+    ) -> Factors:
         """The sum of some rows, each times its factor."""
         count = self.size if at is None else len(at)
         if not len(rows) or not count:
@@ -255,13 +238,8 @@ class RoundedMatrix(StoredMatrix):
         return super().block(rows, precise=False)
 
     def times(
-        self,
-        rows: Positions,
-        factors: NDArray[np.float64],
-        *,
-        precise: bool,
-        at: Positions | None = None,
-    ) -> NDArray[np.float64]:
+        self, rows: Positions, factors: Factors, *, precise: bool, at: Positions | None = None
+    ) -> Factors:
         """The sum of some rows, each times its factor."""
         if precise:
             return self._exact.times(rows, factors, precise=True, at=at)
@@ -272,11 +250,8 @@ class RoundedMatrix(StoredMatrix):
         return self._exact.cross(rows, at)
 
 
-class CachedMatrix:
+class CachedMatrix(SymmetricMatrix):
     """The matrix of a kernel that Python evaluates, with a cache of recently used rows."""
-
-    has_single = False
-    rounding = 0.0
 
     def __init__(self, kernel: Kernel, points: Points, room: float) -> None:
         self._kernel, self._points = kernel, points
@@ -297,28 +272,18 @@ class CachedMatrix:
         return np.ascontiguousarray(self._rows(distinct)[:, distinct]), positions
 
     def times(
-        self,
-        rows: Positions,
-        factors: NDArray[np.float64],
-        *,
-        precise: bool,
-        at: Positions | None = None,
-    ) -> NDArray[np.float64]:
+        self, rows: Positions, factors: Factors, *, precise: bool, at: Positions | None = None
+    ) -> Factors:
         """The sum of some rows, each times its factor."""
         total = np.zeros(self.size)
-        for start in range(0, len(rows), self._most):
-            part = slice(start, start + self._most)
+        for part in blocks(len(rows), step=self._most):
             total += factors[part] @ self._rows(rows[part])
         return total if at is None else total[at]
 
     def cross(self, rows: Positions, at: Positions) -> Array:
         """The values of some rows at some columns."""
-        parts = [rows[start : start + self._most] for start in range(0, len(rows), self._most)]
-        return np.concatenate([self._rows(part)[:, at] for part in parts])
-
-    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
-        """The matrix itself, so that all problems share the cached rows."""
-        return self, rows
+        parts = blocks(len(rows), step=self._most)
+        return np.concatenate([self._rows(rows[part])[:, at] for part in parts])
 
     def _rows(self, rows: Positions) -> Array:
         """Some rows, at most as many as are kept."""
