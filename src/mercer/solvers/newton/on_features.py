@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,8 +30,8 @@ from mercer.solvers.newton.directions import DirectNewton, InexactNewton
 from mercer.solvers.newton.machine import MachineTask, SpanMachine
 from mercer.solvers.newton.method import State
 from mercer.solvers.newton.span import NewtonDirection
-from mercer.solvers.newton.span_sums import Coefficients
-from mercer.solvers.newton.spans import FeatureSpan, squared_norms
+from mercer.solvers.newton.span_sums import Coefficients, WeightSums
+from mercer.solvers.newton.spans import FeatureSpan
 from mercer.solvers.protocol import FeatureFunction
 from mercer.solvers.ridge.representers import Representers
 
@@ -70,16 +70,16 @@ class FeatureMachine(SpanMachine):
             beside=2 * n * features.width if few_rows else 0,
         )
         view = _in_row_span(task, features) if few_rows else _in_feature_space(task, features)
-        largest = view.rows.map_sum(_LargestNorm(view.span)).norm
-        if not np.isfinite(largest):
+        rows, span, self.origin, self.basis = view
+        weight, trace = rows.map_sum(WeightSums(span))
+        if not np.isfinite(trace):
             raise DataError(f"{task.owner}: {OUT_OF_RANGE}.")
-        self.origin, self.basis = view.origin, view.basis
-        span = replace(view.span, max_norm=largest)
-        super().__init__(replace(task, rows=view.rows), span, direction)
+        span = replace(span, max_norm=float(np.sqrt(trace / weight)))
+        super().__init__(replace(task, rows=rows), span, direction)
 
     @property
     def max_feature_norm(self) -> float:
-        """A bound of the norms of features that are not centred."""
+        """A typical norm of features that are not centred."""
         shift = 0.0 if self.origin is None else float(np.linalg.norm(self.origin))
         return self.span.max_norm + shift
 
@@ -120,14 +120,8 @@ def in_one_matrix(functions: int, width: int) -> bool:
     return functions == 1 or functions * width <= UNKNOWNS
 
 
-@dataclass(frozen=True, eq=False)
-class _View:
-    """The rows and the span of Newton's method, with the origin and the basis of the features."""
-
-    rows: RowSource
-    span: FeatureSpan
-    origin: Array | None = None
-    basis: Array | None = None
+#: The rows and the span of Newton's method, with the origin and the basis of the features.
+_View = tuple[RowSource, FeatureSpan, Array | None, Array | None]
 
 
 @_quiet
@@ -144,7 +138,7 @@ def _in_row_span(task: MachineTask, features: KernelFeatures) -> _View:
         raise DataError(f"{task.owner}: {OUT_OF_RANGE}.")
     basis, upper = qr(phi.T, mode="economic", overwrite_a=True, check_finite=False)
     rows = InMemory(replace(part, points=Points(upper.T, copy=False)))
-    return _View(rows, FeatureSpan(_Identity(), len(upper)), origin, basis)
+    return rows, FeatureSpan(_Identity(), len(upper)), origin, basis
 
 
 def _in_feature_space(task: MachineTask, features: KernelFeatures) -> _View:
@@ -163,7 +157,7 @@ def _in_feature_space(task: MachineTask, features: KernelFeatures) -> _View:
     if task.fit_intercept and not span.sparse:
         sums = rows.map_sum(_FeatureSums(span))
         span = replace(span, origin=sums[1:] / sums[0])
-    return _View(rows, span, span.origin)
+    return rows, span, span.origin, None
 
 
 @dataclass(frozen=True)
@@ -186,27 +180,3 @@ class _FeatureSums:
         for rows, _, weights in self.span.rows(part):
             total += np.append(weights.sum(), weights @ rows)
         return total
-
-
-@dataclass(frozen=True)
-class _Norm:
-    """A norm whose sum with another one is their maximum; NaN if either is NaN."""
-
-    norm: float
-
-    def __add__(self, other: Self) -> _Norm:
-        return _Norm(float(np.maximum(self.norm, other.norm)))
-
-
-@dataclass(frozen=True, eq=False)
-class _LargestNorm:
-    """The largest norm of the rows of positive weight."""
-
-    span: FeatureSpan
-
-    @_quiet
-    def __call__(self, part: RowBlock) -> _Norm:
-        largest = 0.0
-        for rows, _, _ in self.span.rows(part):
-            largest = float(np.maximum(largest, np.sqrt(squared_norms(rows).max(initial=0.0))))
-        return _Norm(largest)

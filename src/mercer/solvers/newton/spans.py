@@ -22,6 +22,7 @@ from mercer.kernels.points import Points
 from mercer.linalg.whitening import Whitening
 from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features
+from mercer.sampling import blocks
 
 Array = NDArray[np.floating[Any]]
 Rows = slice | NDArray[np.intp]
@@ -49,7 +50,7 @@ class Span(ABC):
     @property
     @abstractmethod
     def max_norm(self) -> float:
-        """An estimate of the largest norm of a whitened row."""
+        """An estimate of the norm of a large whitened row."""
 
     @property
     def whitening_condition(self) -> float:
@@ -188,9 +189,8 @@ class StoredLandmarkSpan(LandmarkSpan):
     @classmethod
     def compute(cls, span: LandmarkSpan, part: RowBlock) -> StoredLandmarkSpan:
         """Compute the whitened rows of a block."""
-        stored, step = np.empty((len(part), len(span))), span.block_rows()
-        for start in range(0, len(part), step):
-            some = slice(start, start + step)
+        stored = np.empty((len(part), len(span)))
+        for some in blocks(len(part), step=span.block_rows()):
             stored[some] = span._features(part.points[some], whitened=True)
         return cls(span.kernel, span.points, span.upper, stored=stored)
 
@@ -209,7 +209,7 @@ class FeatureSpan(Span):
     features: Features  # ``features(points)`` returns a new array phi, dense or sparse
     width: int  # the number p of features
     origin: Array | None = None  # (p,): o, for dense features only; None for zero
-    max_norm: float = 0.0  # the largest norm of phi(x) - o
+    max_norm: float = 0.0  # the root mean square of the norms of phi(x) - o
     sparse: bool = False
 
     def __len__(self) -> int:
@@ -242,13 +242,11 @@ def used_rows(part: RowBlock, stride: int, step: int) -> Iterator[Rows]:
     """Every `stride`-th row of positive weight, in blocks of at most `step` rows."""
     all_positive = part.weights is None or part.weights.all()
     if all_positive and stride == 1:
-        for start in range(0, len(part), step):
-            yield slice(start, min(start + step, len(part)))
+        yield from blocks(len(part), step=step)
         return
     rows = np.arange(len(part)) if all_positive else np.flatnonzero(part.mass)
     rows = _sample(stride, rows, part.start)
-    for start in range(0, len(rows), step):
-        yield rows[start : start + step]
+    yield from (rows[some] for some in blocks(len(rows), step=step))
 
 
 def _sample(stride: int, rows: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
