@@ -1,24 +1,32 @@
-"""Checks prose: phrases of tools/prose.txt, and the length of sentences in Markdown pages.
+"""Checks prose: phrases of tools/prose.txt, and the length of sentences in pages and messages.
 
 Usage: python tools/prose.py README.md docs src. Folders are searched for .md and .py files.
 """
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import sys
 import tokenize
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
-LONGEST = 30  # words of a sentence; aim at 25
+LONGEST = 25  # words of a sentence
+# Calls whose texts are messages, beside those in `raise`.
+WARNINGS = {"warn", "warnings.warn"}
 
 # What is no prose in Markdown: code, formulas, tables, headings, and the targets of links.
 BLOCKS = re.compile(r"^ *(```|\$\$).*?\1 *$|^\|[^\n]*|^#[^\n]*", re.M | re.S)
 INLINE = re.compile(r"`[^`]+`|\$[^$]+\$|\]\([^)]*\)")
 PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)")
-SENTENCE = re.compile(r"(?<=[.!?])[)*\"]*\s+(?=[^a-z])")
+SENTENCES = {
+    "docs": re.compile(r"(?<=[.!?])[)*\"]*\s+(?=[^a-z])"),
+    # A message has the form "owner: value, rule; remedy." Rule and remedy count by themselves.
+    "message": re.compile(r"(?<=[.!?;])\s+"),
+}
 DOCSTRING = re.compile(r'^[rf]{0,2}("""|\'\'\')')
 
 Passage = tuple[int, str, str]  # line, kind, text
@@ -51,15 +59,44 @@ def of_source(text: str) -> Iterator[Passage]:
         yield number, "code", line
 
 
+def of_messages(text: str) -> Iterator[Passage]:
+    """Yield the texts in `raise` statements and in calls of `warn`; a value counts as one word."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            arguments = node.exc.args
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in WARNINGS:
+            arguments = node.args
+        else:
+            continue
+        for argument in arguments:
+            for literal in ast.walk(argument):
+                if isinstance(literal, ast.JoinedStr | ast.Constant):
+                    message = _message(literal)
+                    if " " in message.strip():
+                        yield literal.lineno, "message", message
+                    if isinstance(literal, ast.JoinedStr):
+                        break
+
+
+def _message(literal: ast.expr) -> str:
+    """The text of a string, with X in place of each value."""
+    if isinstance(literal, ast.JoinedStr):
+        return "".join(map(_message, literal.values))
+    if isinstance(literal, ast.Constant):
+        return literal.value if isinstance(literal.value, str) else ""
+    return "X"
+
+
 def complaints(path: Path) -> Iterator[str]:
     """Yield one line for each phrase or long sentence of a file."""
     text = path.read_text(encoding="utf-8")
-    for line, kind, passage in of_page(text) if path.suffix == ".md" else of_source(text):
+    passages = of_page(text) if path.suffix == ".md" else chain(of_source(text), of_messages(text))
+    for line, kind, passage in passages:
         for where, pattern, remedy in phrases():
             if where == kind or (where == "all" and kind != "code"):
                 for match in pattern.finditer(re.sub(r"\s+", " ", passage)):
                     yield f"{path}:{line}: {match[0].strip()!r}: {remedy}"
-        for sentence in SENTENCE.split(passage) if kind == "docs" else ():
+        for sentence in SENTENCES[kind].split(passage) if kind in SENTENCES else ():
             words = sum(any(map(str.isalnum, word)) for word in sentence.split())
             if words > LONGEST:
                 start = " ".join(sentence.split()[:8])

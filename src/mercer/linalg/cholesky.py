@@ -170,7 +170,7 @@ def with_jitter(
         return result, Jitter(fraction * mean, fraction, cause, remedy)
     least = f"{float(np.min(ridge)):g}"
     raise ValidityError(
-        f"the Gram matrix is not positive semi-definite: even with {advice.ridge} = {least} and a "
+        f"the Gram matrix is not positive semi-definite: with {advice.ridge} = {least} and a "
         f"jitter of {LADDER[-1]:g} of its mean diagonal it has no Cholesky factor ({cause}); "
         f"{advice.repair}."
     )

@@ -133,7 +133,7 @@ def _check_derivative(trial: _Trial, grid: Array) -> None:
     if bad.size:
         at = bad[0]
         raise trial.error(
-            f"has a derivative that is not that of its value: for y = {trial.target:g} the value "
+            f"has a derivative that is not that of its value. For y = {trial.target:g} the value "
             f"rises by {secant[at]:.4g} per unit between f = {left[at]:g} and f = {right[at]:g}, "
             f"where the derivative is {low[at]:.4g} and {high[at]:.4g}",
             "correct derivative(y, f)",

@@ -323,8 +323,8 @@ def check_limits(solver: Any) -> None:
     owner, tol = type(solver).__name__, solver.tol
     if not (is_number(tol) and 0 < tol < 1):
         raise ParameterError(
-            f"{owner}: tol = {tol!r} is not between 0 and 1: it is a share of the right-hand side, "
-            "all of which is left before the first iteration; pass for example 1e-6."
+            f"{owner}: tol = {tol!r} is not between 0 and 1. It is the remaining share of the "
+            "right-hand side, which is 1 before the first iteration; pass for example 1e-6."
         )
     require_count(owner, "max_iter", solver.max_iter, example=1000)
 

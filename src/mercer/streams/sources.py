@@ -123,8 +123,8 @@ def require_targets(owner: str, X: Any, y: Any) -> None:
     if y is None and is_dask(X):
         raise DataError(
             f"{owner} requires y to be passed, but the target y is None: a Dask collection holds "
-            "points alone; pass the targets as a second collection, as in (X, y), or as the name "
-            'of a column of a data frame, as in (frame, "price").'
+            "points alone; pass the targets as a second collection, as in (X, y). They may also be "
+            'the name of a column of a data frame, as in (frame, "price").'
         )
 
 

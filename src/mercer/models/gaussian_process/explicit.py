@@ -97,8 +97,8 @@ class ExplicitObjective(FeatureObjective):
         if value - bound > _MISSED * len(self.data.points):
             warn(
                 f"{self.owner}: the gradient is that of a bound {value - bound:.2g} nats below the "
-                "likelihood: some features are so small beside others that rounding of kernel "
-                "values hides them. Scale the columns, or fit with solver=solvers.Cholesky().",
+                "likelihood. Rounding of kernel values hides features that are much smaller than "
+                "others. Scale the columns, or fit with solver=solvers.Cholesky().",
                 NumericalWarning,
             )
         return value, gradient
@@ -162,8 +162,8 @@ class SpanningSearch:
             posterior,
             search_warning=(
                 f"kernel and noise maximise a bound that is about {gap:.2g} nats below the "
-                "likelihood: some features are so small beside others that rounding of kernel "
-                "values hides them. Scale the columns"
+                "likelihood. Rounding of kernel values hides features that are much smaller than "
+                "others. Scale the columns"
             ),
         )
 

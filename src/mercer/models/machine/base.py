@@ -391,7 +391,7 @@ def _warn_of_few_landmarks(model: KernelMachine) -> None:
     exact = "solver=mercer.solvers.ConjugateGradient(), which is exact, "
     warn(
         f'{type(model).__name__}: {len(model.points_)} landmarks of "auto" leave out '
-        f"{error:.2g} of the trace of the kernel, so that the function may be less accurate "
+        f"{error:.2g} of the trace of the kernel. The function may be less accurate "
         f"than the rows allow; pass {exact if model.loss_.smooth else ''}"
         "solver=mercer.solvers.NystromSolver() with more landmarks, or a longer length-scale.",
         NumericalWarning,

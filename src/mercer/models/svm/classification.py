@@ -338,7 +338,7 @@ class NuSVC(SupportVectorClassifier):
         if len(infeasible):
             raise ParameterError(
                 f"{type(self).__name__}: nu = {self.nu!r} is more than {infeasible[0]:.3g}, twice "
-                "the share of the smaller of two classes, so that no function has it (the "
+                "the share of the smaller of two classes. No function has such a nu (the "
                 'specified nu is infeasible); lower nu, or pass class_weight="balanced".'
             )
         super()._learn(X, y, data)
