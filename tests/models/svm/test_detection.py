@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -124,3 +125,11 @@ def test_the_ball_of_a_matrix_of_all_rows() -> None:
     np.testing.assert_allclose(
         model.decision_function(new), (model.radius_**2 - np.array(squared)) / 2, atol=1e-6
     )
+
+
+def test_names_of_columns_are_warned_of_once() -> None:
+    rows = np.random.default_rng(0).normal(size=(20, 2))
+    model = mc.SVDD().fit(pd.DataFrame(rows, columns=["a", "b"]))
+    with pytest.warns(UserWarning, match="feature names") as found:
+        model.predict(rows)
+    assert len(found) == 1

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 from sklearn.callback import with_callbacks
-from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
 from mercer.exceptions import ParameterError
@@ -247,12 +246,10 @@ class SVDD(SupportVectorDetector):
             "radius_": float(np.sqrt(squared))
         }
 
-    def _function_values(self, X: Any) -> Array:
+    def _values_at(self, points: Points) -> Array:
         # Half of what the squared radius exceeds the squared distance from the centre by.
-        check_is_fitted(self)
-        points = self._validate_points(self.kernel_, X, reset=False)
         diagonal = np.asarray(self.kernel_.diag(points), dtype=np.float64)
-        return super()._function_values(points) - diagonal / 2
+        return super()._values_at(points) - diagonal[:, None] / 2
 
     def _terms(self, points: Points, functions: Rows) -> tuple[Terms, Array]:
         terms, added = super()._terms(points, functions)
