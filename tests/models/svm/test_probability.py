@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 import mercer as mc
 from mercer.models.svm import multiclass
 from mercer.models.svm.pair_values import PairValues
-from mercer.models.svm.probability import Calibration, Values, calibration_error
+from mercer.models.svm.probability import Calibration, calibration_error
 from mercer.models.svm.schemes import Pairs, Rest, Scheme, Single, scheme_of
 from moons import RBF, X, Y
 
@@ -88,7 +88,7 @@ def test_the_prediction_is_most_probable_where_scores_tie(labels: list[Any]) -> 
 @pytest.mark.parametrize("scheme", [Single(2), Pairs(3), Pairs(7), Rest(4)])
 def test_of_classes_that_tie_the_first_is_most_probable(scheme: Scheme) -> None:
     n_functions = scheme.directions.shape[0]
-    even = Calibration(scheme, np.ones(n_functions), np.zeros(n_functions), 0.0)
+    even = Calibration(scheme, np.ones(n_functions), np.zeros(n_functions))
     values = np.r_[np.zeros((1, n_functions)), np.full((1, n_functions), -1e-17)]
     logs = even.log_probabilities(values)
     np.testing.assert_allclose(np.exp(logs), 1 / scheme.n_classes, rtol=1e-14)
@@ -227,10 +227,11 @@ def test_probabilities_of_a_known_rule() -> None:
     assert model.calibration_error_ < 0.06
 
 
-def whole(values: Array) -> Values:
-    """Values of all rows, in two parts."""
-    rows = np.arange(len(values))
-    return lambda: iter([(rows[1::2], values[1::2]), (rows[::2], values[::2])])
+def learned(scheme: Scheme, values: Array, codes: NDArray[np.intp], weights: Array) -> Calibration:
+    """Slopes and offsets from the values of all functions at all rows."""
+    sides = scheme.sides(codes)
+    which = np.repeat(np.arange(len(sides.sizes)), sides.sizes)
+    return Calibration.best(scheme, values[sides.positions, which], sides, weights)
 
 
 @pytest.mark.parametrize(("rows", "classes"), [(1, 2), (10, 2), (10, 3), (1000, 5)])
@@ -242,19 +243,20 @@ def test_scores_without_errors_have_no_certain_classes(
     codes = np.repeat(np.arange(classes), rows)
     scheme = scheme_of(classes, "ovo")
     values = np.sign(np.eye(classes)[codes] @ scheme.directions.T)
-    found = Calibration.best(scheme, whole(values), codes, np.full(len(codes), weight))
+    found = learned(scheme, values, codes, np.full(len(codes), weight))
     right, wrong = (rows + 1) / (rows + 2), 1 / (rows + 2)
     np.testing.assert_allclose(found.offsets, 0.0, atol=1e-6)
     np.testing.assert_allclose(expit(found.slopes), right, rtol=1e-6)
     if classes == 2:
         want = np.where(codes[:, None] == [0, 1], right, wrong)
         np.testing.assert_allclose(np.exp(found.log_probabilities(values)), want, rtol=1e-6)
-        assert found.error == pytest.approx(wrong, rel=1e-6)
+        error = calibration_error(found.coupled(values), codes, np.ones(len(codes)))
+        assert error == pytest.approx(wrong, rel=1e-6)
 
 
 def test_few_rows_of_great_weight_are_few() -> None:
     codes, weights = np.repeat([0, 1], 50), np.tile([1.0] * 5 + [1e-9] * 45, 2)
-    found = Calibration.best(Single(2), whole(2.0 * codes[:, None] - 1), codes, weights)
+    found = learned(Single(2), 2.0 * codes[:, None] - 1, codes, weights)
     probabilities = np.exp(found.log_probabilities(np.array([[1.0]])))
     np.testing.assert_allclose(probabilities, [[1 / 7, 6 / 7]], rtol=1e-4)
 
@@ -264,7 +266,7 @@ def test_functions_that_say_nothing_leave_the_shares(unit: float) -> None:
     """A constant, and a function that is wrong of rows left out: it is not turned around."""
     codes = np.repeat([0, 1], [300, 100])
     for values in (unit * (1.0 - 2 * codes) + 5 * unit, np.full(400, 5 * unit)):
-        found = Calibration.best(Single(2), whole(values[:, None]), codes, np.ones(400))
+        found = learned(Single(2), values[:, None], codes, np.ones(400))
         probabilities = np.exp(found.log_probabilities(values[:, None]))
         # The mean of the targets.
         share = (300 / 302 + 100 * 101 / 102) / 400

@@ -88,8 +88,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         if not self.probability:
             return
         try:
-            self._calibration = calibrated(self, matrix, data, solutions)
-            self.calibration_error_ = self._calibration.error
+            self._calibration, self.calibration_error_ = calibrated(self, matrix, data, solutions)
         except KeyboardInterrupt:
             self.converged_ = False  # the machine is kept, without probabilities
             raise

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
 
 # Number of terms of classes against classes that are in memory at a time.
 _BLOCK = 2**21
@@ -28,29 +29,41 @@ class PairValues:
 
     def __init__(self, dual: Any, counts: NDArray[np.integer], intercepts: Array) -> None:
         dual = dual.toarray() if issparse(dual) else dual
-        self._n_classes, self._intercepts = len(counts), intercepts
+        self._intercepts = intercepts
+        self._classes = np.eye(len(counts))[np.repeat(np.arange(len(counts)), counts)]
         edges = np.concatenate([[0], np.cumsum(counts)]).tolist()
-        self._columns = [slice(*ends) for ends in pairwise(edges)]
-        self._blocks = [
-            np.ascontiguousarray(np.insert(dual[:, columns], code, 0.0, axis=0).T)
-            for code, columns in enumerate(self._columns)
-        ]
+        self._members = [slice(*ends) for ends in pairwise(edges)]
+        # Coefficients of the support vectors against all classes, and 0 against their own.
+        self._table = np.empty((dual.shape[1], len(counts)))
+        for code, members in enumerate(self._members):
+            self._table[members] = np.insert(dual[:, members], code, 0.0, axis=0).T
 
     def parts(self, similarities: NDArray[np.floating[Any]]) -> Iterator[Array]:
         """Values of the functions, some rows at a time."""
-        step = max(1, _BLOCK // self._n_classes**2)
+        step = max(1, _BLOCK // len(self._members) ** 2)
         for start in range(0, len(similarities), step):
             yield self._values(similarities[start : start + step])
 
     def _values(self, similarities: NDArray[np.floating[Any]]) -> Array:
-        m, n_classes = len(similarities), self._n_classes
-        terms = np.empty((m, n_classes, n_classes))  # of a class, in its function with another
-        for code, (columns, block) in enumerate(zip(self._columns, self._blocks, strict=True)):
-            np.matmul(similarities[:, columns], block, out=terms[:, code])
-        values, begin = np.empty((m, len(self._intercepts))), 0
+        m, n_classes = len(similarities), len(self._members)
+        by_vector = np.ascontiguousarray(similarities.T)
+        terms = np.empty((n_classes, n_classes, m))  # of a class, in its function with another
+        for code, members in enumerate(self._members):
+            np.matmul(self._table[members].T, by_vector[members], out=terms[code])
+        values, begin = np.empty((len(self._intercepts), m)), 0
         for code in range(n_classes - 1):
             end = begin + n_classes - 1 - code
-            np.add(terms[:, code, code + 1 :], terms[:, code + 1 :, code], out=values[:, begin:end])
+            np.add(terms[code, code + 1 :], terms[code + 1 :, code], out=values[begin:end])
             begin = end
-        values += self._intercepts
-        return values
+        values += self._intercepts[:, None]
+        return values.T
+
+    def of_classes(self, similarities: NDArray[np.floating[Any]], codes: Codes) -> Array:
+        """Values of the functions of the class of each row, of shape (m, n_classes - 1)."""
+        n_classes = len(self._members)
+        mine = np.where(self._classes.T[codes] > 0, similarities, 0.0) @ self._table
+        others = (similarities * self._table.T[codes]) @ self._classes
+        intercepts = np.zeros((n_classes, n_classes))
+        intercepts[np.triu_indices(n_classes, 1)] = self._intercepts
+        values = mine + others + (intercepts + intercepts.T)[codes]
+        return values[np.arange(n_classes) != codes[:, None]].reshape(len(codes), -1)

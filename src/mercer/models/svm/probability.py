@@ -20,7 +20,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,15 +37,15 @@ from mercer.models.svm.pair_values import PairValues
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides
 from mercer.models.svm.solving import solve_duals
 from mercer.parallel import cached_property, single_blas
-from mercer.sampling import blocks, random_numbers
+from mercer.sampling import blocks, random_numbers, spread
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
 
 Array = NDArray[np.floating[Any]]
-#: Parts of the rows with the values of all functions there; the last value of a row counts.
-Values = Callable[[], Iterator[tuple[Codes, Array]]]
 
 # Number of parts of the rows that are left out in turn.
 _FOLDS = 5
+# Largest number of values of functions from which the calibration error is computed.
+_MOST_VALUES = 2**24
 # Number of bins of the calibration error.
 _BINS = 10
 # The least slope, for values of mean 0 and variance 1.
@@ -66,58 +66,104 @@ _APART = 4 * float(np.finfo(np.float64).eps)
 
 def calibrated(
     model: Any, matrix: SymmetricMatrix, data: Training, solutions: DualSolutions
-) -> Calibration:
-    """Probabilities from values of machines that were fitted without the rows.
+) -> tuple[Calibration, float]:
+    """Probabilities from values of machines that were fitted without the rows, and their error.
 
-    They start from the solutions for all rows.
+    The machines start from the solutions for all rows.
     """
+    owner, scheme, codes = type(model).__name__, model._scheme, data.codes
     warm_start = solutions.coefficients(matrix.size)
-    fits: list[tuple[Codes, DualSolutions]] = []
-    has_pairs = isinstance(model._scheme, Pairs)
-    for train, held in _folds(type(model).__name__, data.codes, model.random_state):
-        fitted = solve_duals(
+    folds: list[_Fold] = []
+    for train, held in _splits(owner, codes, model.random_state):
+        functions = solve_duals(
             matrix,
             model._dual(data.subset(train)),
             model._options,
             warm_start=warm_start,
-            eval_rows=None if has_pairs else data.rows[held],
+            eval_rows=None if isinstance(scheme, Pairs) else data.rows[held],
         )
-        fits.append((held, fitted))
-    warn_of_folds(type(model).__name__, sum(int((~fit.converged).sum()) for _, fit in fits))
-
-    def values() -> Iterator[tuple[Codes, Array]]:
-        for held, fitted in fits:
-            if has_pairs:
-                yield from _values_of_pairs(model._scheme, matrix, data, fitted, held)
-            else:
-                yield held, fitted.values
-
+        fold = _FoldOfPairs if isinstance(scheme, Pairs) else _Fold
+        folds.append(fold(held, functions, matrix, data))
+    warn_of_folds(owner, sum(int((~fold.functions.converged).sum()) for fold in folds))
     costs = np.nan_to_num(model._costs())  # the largest number in place of an infinite C
-    relative = data.weights / data.weights.max() * (costs / costs.max())[data.codes]
+    relative = data.weights / data.weights.max() * (costs / costs.max())[codes]
     weights = np.maximum(relative, np.finfo(np.float64).tiny)
-    return Calibration.best(model._scheme, values, data.codes, weights)
+
+    sides = scheme.sides(codes)
+    own, terms = np.empty(len(sides.positions)), np.argsort(sides.positions, kind="stable")
+    counts = np.bincount(sides.positions, minlength=len(codes))
+    begins = np.cumsum(counts) - counts
+    for fold in folds:  # the last value of a row counts
+        for rows, values in fold.own_values():
+            own[terms[stretches(begins[rows], counts[rows])]] = values.ravel()
+    calibration = Calibration.best(scheme, own, sides, weights)
+
+    sample = spread(len(codes), max(1, _MOST_VALUES // len(sides.sizes)))
+    logs = np.full((len(codes), scheme.n_classes), np.nan)
+    for fold in folds:
+        for rows, values in fold.values(np.isin(fold.held, sample)):
+            logs[rows] = calibration.coupled(values)
+    return calibration, calibration_error(logs[sample], codes[sample], weights[sample])
 
 
-def _values_of_pairs(
-    scheme: Pairs, matrix: SymmetricMatrix, data: Training, fitted: DualSolutions, held: Codes
-) -> Iterator[tuple[Codes, Array]]:
-    """Values of the functions of all pairs at some rows, from kernel values that they share."""
-    coefficients = fitted.coefficients(matrix.size)
-    support = np.flatnonzero(np.diff(coefficients.indptr))
-    codes = data.codes_of(support)
-    order = np.argsort(codes, kind="stable")
-    support, codes = support[order], codes[order]
-    counts = np.bincount(codes, minlength=scheme.n_classes)
-    pairs = PairValues(scheme.layout(coefficients[support], codes), counts, fitted.intercept)
-    for part in blocks(len(held), len(support)):
-        begin, rows = 0, held[part]
-        with single_blas():  # products with the points of one class are small
-            for values in pairs.parts(matrix.cross(support, data.rows[rows]).T):
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """Functions that were fitted without some of the rows, and their values there."""
+
+    held: Codes  # the rows that are left out
+    functions: DualSolutions  # with their values at these rows, unless they are of pairs
+    matrix: SymmetricMatrix
+    data: Training
+
+    def own_values(self) -> Iterator[tuple[Codes, Array]]:
+        """Rows, and their values in the functions that learn from them."""
+        yield self.held, self.functions.values
+
+    def values(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[Codes, Array]]:
+        """Some of the rows, and their values in all functions."""
+        yield self.held[chosen], self.functions.values[chosen]
+
+
+class _FoldOfPairs(_Fold):
+    """Functions of pairs of classes, whose values follow from kernel values that they share."""
+
+    def own_values(self) -> Iterator[tuple[Codes, Array]]:
+        """Rows, and their values in the functions of their classes."""
+        for rows, similarities in self._similarities(self.held):
+            yield rows, self._pairs.of_classes(similarities, self.data.codes[rows])
+
+    def values(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[Codes, Array]]:
+        """Some of the rows, and their values in all functions."""
+        for rows, similarities in self._similarities(self.held[chosen]):
+            begin = 0
+            for values in self._pairs.parts(similarities):
                 yield rows[begin : begin + len(values)], values
                 begin += len(values)
 
+    def _similarities(self, rows: Codes) -> Iterator[tuple[Codes, Array]]:
+        """Kernel values of rows with the support vectors."""
+        with single_blas():  # products with the points of one class are small
+            for part in blocks(len(rows), len(self._support)):
+                own = rows[part]
+                yield own, self.matrix.cross(self._support, self.data.rows[own]).T
 
-def _folds(owner: str, codes: Codes, random_state: Any) -> Iterator[tuple[Codes, Codes]]:
+    @cached_property
+    def _support(self) -> Codes:
+        """The support vectors, class by class."""
+        coefficients = self.functions.coefficients(self.matrix.size)
+        support = np.flatnonzero(np.diff(coefficients.indptr))
+        return support[np.argsort(self.data.codes_of(support), kind="stable")]
+
+    @cached_property
+    def _pairs(self) -> PairValues:
+        codes, n_classes = self.data.codes_of(self._support), int(self.data.codes.max()) + 1
+        coefficients = self.functions.coefficients(self.matrix.size)[self._support]
+        counts = np.bincount(codes, minlength=n_classes)
+        dual = Pairs(n_classes).layout(coefficients, codes)
+        return PairValues(dual, counts, self.functions.intercept)
+
+
+def _splits(owner: str, codes: Codes, random_state: Any) -> Iterator[tuple[Codes, Codes]]:
     """Rows to learn from, and rows that are left out.
 
     A class with a single row keeps it: its value is that of machines that have learned it.
@@ -144,35 +190,22 @@ class Calibration:
     scheme: Scheme  # how the functions tell the classes apart
     slopes: Array  # (n_functions,): the a of the log-odds a f + b
     offsets: Array  # (n_functions,): the b of the log-odds a f + b
-    error: float  # the class-wise calibration error at the rows that these were learned from
 
     @classmethod
-    def best(cls, scheme: Scheme, values: Values, codes: Codes, weights: Array) -> Calibration:
-        """The slopes and offsets of least cross-entropy for given values."""
-        sides = scheme.sides(codes)
-        own = _values_on_sides(values, sides, len(codes))
-        slopes, offsets = Sigmoids.standardised(own, sides, weights).best()
-        logs = np.empty((len(codes), scheme.n_classes))
-        for rows, part in values():
-            logs[rows] = scheme.coupled(slopes * part + offsets)
-        return cls(scheme, slopes, offsets, calibration_error(logs, codes, weights))
+    def best(cls, scheme: Scheme, own: Array, sides: Sides, weights: Array) -> Calibration:
+        """The slopes and offsets of least cross-entropy.
+
+        `own` has the value of each row in each function that learns from it, in the order of sides.
+        """
+        return cls(scheme, *Sigmoids.standardised(own, sides, weights).best())
+
+    def coupled(self, values: Array) -> Array:
+        """Logarithms of the probabilities."""
+        return self.scheme.coupled(self.slopes * values + self.offsets)
 
     def log_probabilities(self, values: Array) -> NDArray[np.float64]:
         """Logarithms of the probabilities; one is the largest in each row, even when rounded."""
-        return with_largest(self.scheme.coupled(self.slopes * values + self.offsets))
-
-
-def _values_on_sides(values: Values, sides: Sides, n: int) -> Array:
-    """The value of each row in each function that learns from it, in the order of the sides."""
-    which = np.repeat(np.arange(len(sides.sizes)), sides.sizes)
-    order = np.argsort(sides.positions, kind="stable")
-    counts = np.bincount(sides.positions, minlength=n)
-    begins = np.cumsum(counts) - counts
-    own = np.empty(len(order))
-    for rows, part in values():
-        terms = order[stretches(begins[rows], counts[rows])]
-        own[terms] = part[np.repeat(np.arange(len(rows)), counts[rows]), which[terms]]
-    return own
+        return with_largest(self.coupled(values))
 
 
 @dataclass(frozen=True, eq=False)

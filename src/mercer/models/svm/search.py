@@ -185,30 +185,48 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         """
         labels = column_or_1d(y, warn=True)
         machine = self._machine()
-        model = _with_kernel(machine, X)
+        # A kernel object, whose length-scale can be set, in place of a name.
+        model = copy(machine)
+        kernel, _ = model._read_points(X)
+        model.set_params(kernel=kernel, psd=model._psd_method, **kernel_names.DEFAULTS)
         data = model._prepared(X, labels, sample_weight)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
         costs = self._costs()
         self.scorer_ = self._scorer(model)
-        splits = self._splits(X, labels, groups)
-        weights = np.zeros(len(labels))
+        every, weights = np.arange(len(labels)), np.zeros(len(labels))
         weights[data.rows] = data.weights
-        scored = self._weights_of_scores(weights, sample_weight)
-        folds = [_fold(model, data, labels, weights, scored, *split) for split in splits]
+        splits = self._splits(X, labels, groups)
+        counted = sample_weight is not None and self._scores_take_weights()
+        folds = [
+            _fold(model, data, labels, weights, weights if counted else None, *split)
+            for split in splits
+        ]
         self.n_splits_, self.classes_ = len(folds), model.classes_
         given = None if sample_weight is None else weights
-        parts = [np.arange(len(labels)), *(train for train, _ in splits)]
+        parts = [every, *(train for train, _ in splits)]
         kernels, *in_folds = self._candidates(machine, model, data.points, parts, given)
         with self._steps(X, labels, len(kernels) * len(folds) + bool(self.refit)) as step:
             outcomes = [
                 self._compared(model, local, data, folds, costs, step)
                 for local in zip(*in_folds, strict=True)
             ]
-            self._rank(self._lengths_of(model.kernel, kernels), costs, outcomes)
+            # Given for each kernel and each C, and kept in the order of a `ParameterGrid`.
+            lengths = self._lengths_of(model.kernel, kernels)
+            params = [{"C": cost} | values for cost, values in product(costs, lengths)]
+            rows = [row for same_cost in zip(*outcomes, strict=True) for row in same_cost]
+            self.cv_results_ = score_table(params, rows)
+            self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
+            self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+            self.best_params_ = params[self.best_index_]
+            warn_of_folds("SVCSearch", sum(outcome.short for row in rows for outcome in row))
             if self.refit:
-                self._fit_best(model, X, labels, sample_weight, step)
+                best = clone(model).set_params(**self.best_params_)
+                with step("refit", best):
+                    started = time.perf_counter()
+                    self.best_estimator_ = best.fit(X, labels, sample_weight)
+                    self.refit_time_ = time.perf_counter() - started
         return self
 
     @contextmanager
@@ -228,30 +246,6 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
 
         yield step
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
-
-    def _rank(
-        self,
-        lengths: Sequence[dict[str, Any]],
-        costs: list[float],
-        outcomes: Sequence[Sequence[Sequence[Outcome]]],
-    ) -> None:
-        """Keep the results, given for each kernel and each C, in the order of a `ParameterGrid`."""
-        params = [{"C": cost} | values for cost, values in product(costs, lengths)]
-        rows = [row for same_cost in zip(*outcomes, strict=True) for row in same_cost]
-        self.cv_results_ = score_table(params, rows)
-        self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.best_params_ = params[self.best_index_]
-        warn_of_folds("SVCSearch", sum(outcome.short for row in rows for outcome in row))
-
-    def _fit_best(
-        self, model: SVC, X: Any, y: Any, sample_weight: ArrayLike | None, step: Step
-    ) -> None:
-        best = clone(model).set_params(**self.best_params_)
-        with step("refit", best):
-            started = time.perf_counter()
-            self.best_estimator_ = best.fit(X, y, sample_weight)
-            self.refit_time_ = time.perf_counter() - started
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -297,17 +291,15 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
             )
         return check_scoring(model, self.scoring)
 
-    def _weights_of_scores(self, weights: Array, given: ArrayLike | None) -> Array | None:
-        if given is None:
-            return None
-        if takes_weights(self.scorer_):
-            return weights
-        warn(
-            f"SVCSearch: scoring = {shown(self.scoring)} takes no sample_weight, so that every row "
-            "counts once in the scores; pass a scorer that takes it.",
-            DataWarning,
-        )
-        return None
+    def _scores_take_weights(self) -> bool:
+        takes = takes_weights(self.scorer_)
+        if not takes:
+            warn(
+                f"SVCSearch: scoring = {shown(self.scoring)} takes no sample_weight, so that every "
+                "row counts once in the scores; pass a scorer that takes it.",
+                DataWarning,
+            )
+        return takes
 
     def _costs(self) -> list[float]:
         try:
@@ -424,13 +416,6 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities by the best machine, as `SVC.predict_log_proba`."""
         return np.asarray(self._best.predict_log_proba(X))
-
-
-def _with_kernel(machine: SVC, X: Any) -> SVC:
-    """The machine with a kernel whose length-scale can be set, if it has one."""
-    model = copy(machine)
-    kernel, _ = model._read_points(X)
-    return model.set_params(kernel=kernel, psd=model._psd_method, **kernel_names.DEFAULTS)
 
 
 def _fold(

@@ -105,7 +105,7 @@ class _Jobs:
         self.matrix = matrix
         self.dual = dual
         self.options = options
-        self.warm_start = warm_start
+        self.warm_start = None if warm_start is None else warm_start.tocsc()
         self.eval_rows = eval_rows
         self._solved: list[tuple[Rows, DualSolutions]] = []
         self._begun: dict[int, Callable[[], DualSolutions]] = {}
@@ -214,7 +214,7 @@ class _Jobs:
         qp = dual.qp()
         start = None
         if self.warm_start is not None:
-            start = np.asarray(self.warm_start[qp.rows, numbers[qp.problem_of_variable]])
+            start = np.asarray(self.warm_start[:, numbers][qp.rows, qp.problem_of_variable])
         batch = BoxQPBatch(qp, matrix, places, start)
         tol, max_iter = self.options
 
