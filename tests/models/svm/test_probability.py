@@ -443,3 +443,24 @@ def test_probabilities_of_many_pairs_take_memory_by_classes(
     assert max(held) == 5
     np.testing.assert_allclose(again.predict_proba(data), machine.predict_proba(data), atol=1e-12)
     assert again.calibration_error_ == pytest.approx(machine.calibration_error_, abs=1e-12)
+
+
+def test_the_error_of_many_classes_is_that_of_some_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty rows are read of 240, and the error is that of their probabilities."""
+    data, y = overlapping(6, seed=0)
+    rows: list[int] = []
+    coupled_pairs = Pairs.coupled
+
+    def counted(scheme: Pairs, odds: Array) -> Any:
+        rows.append(len(odds))
+        return coupled_pairs(scheme, odds)
+
+    monkeypatch.setattr(Pairs, "coupled", counted)
+    whole = mc.SVC(probability=True, random_state=0).fit(data, y)
+    assert sum(rows) == 240
+    rows.clear()
+    monkeypatch.setattr("mercer.models.svm.probability._MOST_VALUES", 50 * 15)
+    some = mc.SVC(probability=True, random_state=0).fit(data, y)
+    assert sum(rows) == 50
+    np.testing.assert_array_equal(some.predict_proba(data), whole.predict_proba(data))
+    assert 0 < some.calibration_error_ < 0.5

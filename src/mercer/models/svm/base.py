@@ -25,9 +25,9 @@ from mercer.kernels.views import EVERYTHING, Numbers
 from mercer.linalg.cholesky import Advice
 from mercer.models.representer import RepresenterModel
 from mercer.models.svm import kernel_names
-from mercer.models.svm.duals import Dual, DualSolutions, Options, Rows
+from mercer.models.svm.duals import Dual, DualSolutions, Options, Rows, TwoClassDual, solve_one
 from mercer.models.svm.fit_warnings import warn_of_fit, warn_of_invalid_matrix
-from mercer.models.svm.solving import solve_duals
+from mercer.models.svm.solving import solve_several
 from mercer.sampling import spread
 from mercer.solvers.box_qp.kernel_matrix import (
     StoredMatrix,
@@ -329,6 +329,19 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             )
         if self.psd is not None:
             checks.require_choice(owner, "psd", self.psd, get_args(Similarity))
+
+
+def solve_duals(
+    matrix: SymmetricMatrix, dual: Dual, options: Options, **more: Any
+) -> DualSolutions:
+    """Solve dual problems: one with all threads, or several side by side.
+
+    `warm_start` has coefficients of all rows, of shape (n, n_functions); the functions are
+    evaluated at `eval_rows` of the matrix; `report` is called after steps.
+    """
+    if isinstance(dual, TwoClassDual) and len(dual.sizes) > 1:
+        return solve_several(matrix, dual, options, **more)
+    return solve_one(matrix, dual, options, **more)
 
 
 def kernel_for(model: SupportVectorMachine, points: Points) -> Kernel:

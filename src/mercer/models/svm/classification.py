@@ -129,7 +129,8 @@ class SVC(SupportVectorClassifier):
         0 if they are, and 1 if not.
     calibration_error_ : float
         By how much the probabilities of rows left out differ from the shares of the classes, in ten
-        bins for each class: half the sum over classes of the weighted mean distance. Only with
+        bins for each class: half the sum over classes of the weighted mean distance. Of many rows
+        and classes, evenly spaced rows with 2**24 function values are read. Only with
         ``probability``.
     shape_fit_ : tuple of int
         The shape of X.

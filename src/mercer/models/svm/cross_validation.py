@@ -17,10 +17,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mercer.estimator.base import shown
 from mercer.exceptions import NumericalWarning, ParameterError, warn
-from mercer.models.svm.base import Training
+from mercer.models.svm.base import Training, solve_duals
 from mercer.models.svm.classification import SVC
 from mercer.models.svm.duals import Rows
-from mercer.models.svm.solving import solve_duals
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
 
 Array = NDArray[np.float64]

@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -421,43 +422,34 @@ def solve_one(
     def report_solution(solution: Callable[[], BoxSolution]) -> bool:
         return report is not None and report(lambda: dual.functions(qp, solution()))
 
-    def solve_within(
-        box: BoxQP, point: Array | None, tol: float, max_iter: int | None
-    ) -> BoxSolution:
-        return solve(
-            box,
-            local_matrix,
-            tol=tol,
-            max_iter=max_iter,
-            warm_start=point,
-            report=report_solution,
-            poll=poll,
-        )
-
+    tol, max_iter = options
+    solve_within = partial(solve, matrix=local_matrix, report=report_solution, poll=poll)
     if np.isfinite(qp.lower).all() and np.isfinite(qp.upper).all():
-        solution = solve_within(local, start, *options)
+        solution = solve_within(local, warm_start=start, tol=tol, max_iter=max_iter)
     else:
         # An infinite C: bounds so wide that no variable is at one.
         unit = float(np.abs(qp.linear).max() or 1.0) / local_matrix.largest
         steps = np.array([0])
         for bound in _WIDTHS:
-            solution = solve_within(local.within(unit * bound), start, *options)
+            within = local.within(unit * bound)
+            solution = solve_within(within, warm_start=start, tol=tol, max_iter=max_iter)
             steps, start = steps + solution.n_iter, solution.coefficients
             solution = replace(solution, n_iter=steps)
             if not solution.converged or np.abs(start).max() < unit * bound:
                 break
         else:  # coefficients grow without end: there is no function without errors
             solution = replace(solution, converged=np.array([False]), dual_gap=np.array([np.inf]))
-    (tol,) = dual.tolerances(solution, options.tol)
-    if solution.converged and solution.violation > tol:
+    (needed,) = dual.tolerances(solution, tol)
+    if solution.converged and solution.violation > needed:
         left = refinements_allowed(len(qp.rows))
-        if options.max_iter is not None:
-            left = max(options.max_iter - int(solution.n_iter[0]), 1)
-        again = solve_within(local, solution.coefficients, REFINEMENT * tol, left)
+        if max_iter is not None:
+            left = max(max_iter - int(solution.n_iter[0]), 1)
+        start = solution.coefficients
+        again = solve_within(local, warm_start=start, tol=REFINEMENT * needed, max_iter=left)
         solution = replace(
             again,
             n_iter=again.n_iter + solution.n_iter,
-            converged=again.violation <= dual.tolerances(again, options.tol),
+            converged=again.violation <= dual.tolerances(again, tol),
         )
     if eval_rows is None:
         return dual.functions(qp, solution)

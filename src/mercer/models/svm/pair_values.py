@@ -66,4 +66,5 @@ class PairValues:
         intercepts = np.zeros((n_classes, n_classes))
         intercepts[np.triu_indices(n_classes, 1)] = self._intercepts
         values = mine + others + (intercepts + intercepts.T)[codes]
-        return values[np.arange(n_classes) != codes[:, None]].reshape(len(codes), -1)
+        others_only = np.arange(n_classes) != codes[:, None]
+        return np.asarray(values[others_only].reshape(len(codes), -1))

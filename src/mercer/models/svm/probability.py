@@ -30,12 +30,11 @@ from scipy.special import expit, logit
 from sklearn.model_selection import StratifiedKFold
 
 from mercer.exceptions import DataError
-from mercer.models.svm.base import Training
+from mercer.models.svm.base import Training, solve_duals
 from mercer.models.svm.duals import DualSolutions, stretches
 from mercer.models.svm.fit_warnings import warn_of_folds
 from mercer.models.svm.pair_values import PairValues
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides
-from mercer.models.svm.solving import solve_duals
 from mercer.parallel import cached_property, single_blas
 from mercer.sampling import blocks, random_numbers, spread
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
@@ -82,8 +81,8 @@ def calibrated(
             warm_start=warm_start,
             eval_rows=None if isinstance(scheme, Pairs) else data.rows[held],
         )
-        fold = _FoldOfPairs if isinstance(scheme, Pairs) else _Fold
-        folds.append(fold(held, functions, matrix, data))
+        kind = _FoldOfPairs if isinstance(scheme, Pairs) else _Fold
+        folds.append(kind(held, functions, matrix, data))
     warn_of_folds(owner, sum(int((~fold.functions.converged).sum()) for fold in folds))
     costs = np.nan_to_num(model._costs())  # the largest number in place of an infinite C
     relative = data.weights / data.weights.max() * (costs / costs.max())[codes]

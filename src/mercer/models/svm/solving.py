@@ -40,24 +40,16 @@ _STRETCH = 512
 _WORK = 2**26
 
 
-def solve_duals(
+def solve_several(
     matrix: SymmetricMatrix,
-    dual: Dual,
+    dual: TwoClassDual,
     options: Options,
     *,
     warm_start: csr_array | None = None,
     eval_rows: Rows | None = None,
     report: Report | None = None,
 ) -> DualSolutions:
-    """Solve dual problems: one with all threads, or several side by side.
-
-    `warm_start` has coefficients of all rows, of shape (n, n_functions); the functions are
-    evaluated at `eval_rows` of the matrix.
-    """
-    if not isinstance(dual, TwoClassDual) or len(dual) == 1:
-        return solve_one(
-            matrix, dual, options, warm_start=warm_start, eval_rows=eval_rows, report=report
-        )
+    """Solve the problems of several functions; `warm_start` has a column for each function."""
     jobs = _Jobs(matrix, dual, options, warm_start, eval_rows)
     try:
         jobs.run(report)

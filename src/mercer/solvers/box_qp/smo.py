@@ -315,7 +315,8 @@ class _Descent:
             self._left -= max(steps, 1)
             self._rounds += 1
             self._coefficients[working] = _between(*box, up, down)
-            changes = _sums_by_row(rows, self._coefficients[working] - before, self._matrix.size)
+            change = self._coefficients[working] - before
+            changes = np.bincount(rows, change, self._matrix.size).astype(np.float64, copy=False)
             changed = np.flatnonzero(changes)
             increment = self._matrix.times(changed, changes[changed], precise=precise)
             self._product += increment
@@ -375,14 +376,9 @@ def _times(
     at: Positions | None = None,
 ) -> Array:
     """The matrix times the values of variables, at some rows or all of them."""
-    by_row = _sums_by_row(rows, values, matrix.size)
+    by_row = np.bincount(rows, values, matrix.size).astype(np.float64, copy=False)
     nonzero = np.flatnonzero(by_row)
     return matrix.times(nonzero, by_row[nonzero], precise=precise, at=at)
-
-
-def _sums_by_row(rows: Positions, values: Array, size: int) -> Array:
-    """Sum the values of the variables of each row of the matrix."""
-    return np.bincount(rows, values, size).astype(np.float64, copy=False)
 
 
 def _between(lower: Array, upper: Array, up: Array, down: Array) -> Array:
