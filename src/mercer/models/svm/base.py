@@ -198,7 +198,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
             solutions = solve_duals(matrix, dual, self._options, report=report_solutions)
             # Kernel values are rounded: the error of f, and of the gap, that follows at most.
-            sums = np.bincount(solutions.function_of_term, np.abs(solutions.dual), len(dual))
+            sums = np.bincount(solutions.function_of_term, np.abs(solutions.dual), len(solutions))
             rounding = np.finfo(np.float64).eps * matrix.largest * sums
             is_exact = rounding <= max(self.tol, _NOTICEABLE)
             known = replace(

@@ -169,10 +169,6 @@ class Dual(ABC):
 
     rows: Rows
 
-    def __len__(self) -> int:
-        """The number of problems."""
-        return 1
-
     @abstractmethod
     def qp(self) -> BoxQP:
         """The problems as quadratic programs, with an initial point."""
@@ -191,8 +187,8 @@ class Dual(ABC):
         self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
     ) -> DualSolutions:
         """The functions that solutions stand for; products are their values at some rows."""
-        plain = replace(
-            DualSolutions.unsolved(len(qp.groups)),
+        n = len(qp.groups)
+        plain = DualSolutions(
             rows=qp.rows,
             dual=solution.coefficients,
             function_of_term=qp.problem_of_variable,
@@ -203,6 +199,8 @@ class Dual(ABC):
             n_iter=solution.n_iter,
             converged=solution.converged,
             squared_norm=solution.squared_norm,
+            epsilon=np.zeros(n),
+            has_margin=np.ones(n, bool),
         )
         return self.in_units(plain, solution)
 
