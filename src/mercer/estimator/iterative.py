@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar, cast
 
+from sklearn import callback
 from sklearn.callback import CallbackSupportMixin
 
 from mercer.estimator.base import KernelEstimator
 
 Attributes = Callable[[], dict[str, Any]]
 Report = Callable[[Attributes], bool]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def with_callbacks(fit: Method) -> Method:
+    """Run ``fit`` as `sklearn.callback.with_callbacks` does, and keep its type."""
+    return cast("Method", callback.with_callbacks(fit))
 
 
 class IterativeEstimator(CallbackSupportMixin, KernelEstimator):
     """Base of estimators that are fitted in steps.
 
-    A subclass decorates ``fit`` with `sklearn.callback.with_callbacks` and, inside ``_fitting``,
+    A subclass decorates ``fit`` with `with_callbacks` and, inside ``_fitting``,
     runs its loop in ``_iterations``. After Ctrl-C the attributes of the last step that was reported
     stay, with ``converged_`` False.
 

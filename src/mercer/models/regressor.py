@@ -21,16 +21,17 @@ Array = NDArray[np.floating[Any]]
 class ScoredRegressor(RegressorMixin):
     """Base of regressors whose score is the coefficient of determination."""
 
+    @scored_by_blocks(DeterminationOf)
     def score(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination, the mean over targets.
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
-            Data of the type and columns passed to `fit`.
-        y : array-like of shape (m,) or (m, n_targets)
-            True targets.
-        sample_weight : array-like of shape (m,) or float, optional
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data of the type and columns passed to `fit`; blocks may hold their targets.
+        y : array-like of shape (m,) or (m, n_targets), Dask collection or str
+            True targets; None if blocks hold them, or the name of a column.
+        sample_weight : array-like of shape (m,), float, Dask collection or str, optional
             Weights of the rows.
 
         Returns
@@ -74,26 +75,6 @@ class KernelRegressor(MultiOutputMixin, ScoredRegressor, KernelEstimator):
             The predictions, in the precision of the data; lazy for a Dask collection.
         """
         return self._function_values(X)
-
-    @scored_by_blocks(DeterminationOf)
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The coefficient of determination, the mean over targets.
-
-        Parameters
-        ----------
-        X : array-like, data frame, sequence, blocks or Dask collection
-            Data of the type and columns passed to `fit`; blocks may hold their targets.
-        y : array-like of shape (m,) or (m, n_targets), Dask collection or str
-            True targets; None if blocks hold them, or the name of a column.
-        sample_weight : array-like of shape (m,), Dask collection or str, optional
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            1 for perfect predictions, 0 for those of the best constant.
-        """
-        return float(super().score(X, y, sample_weight))
 
     def _target_columns(self, y: ArrayLike, n: int) -> Array:
         """Targets with one column each; remembers whether y had one or two dimensions."""

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
+from mercer.estimator.scoring import AccuracyOf
 from mercer.kernels.points import Points
 from mercer.models.explanation import ExplainedModel, Positions, Terms
 from mercer.models.results import PrimalCoefficients
@@ -90,6 +93,66 @@ def _blocks_of_terms(
         yield block, block * columns[functions[rows]]
 
 
+class RepresenterClassifier(ClassifierMixin, RepresenterModel):
+    """Base of classifiers by the sign of one function, or by the largest of one for each class."""
+
+    classes_: NDArray[Any]
+
+    @by_blocks
+    def decision_function(self, X: Any) -> Array:
+        """The values of the fitted function or functions.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, Blocks or Dask collection
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (m, n_classes)
+            For two classes, positive values speak for the second.
+        """
+        return self._function_values(X)
+
+    @by_blocks
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict classes.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, Blocks or Dask collection
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            The classes.
+        """
+        values = self.decision_function(X)
+        codes = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    @scored_by_blocks(AccuracyOf)
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of labels that are predicted.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data like those seen by `fit`; blocks with their labels, as `fit` takes them.
+        y : array-like of shape (m,), Dask collection or str
+            True labels; None if blocks hold them, or the name of a column.
+        sample_weight : array-like of shape (m,), Dask collection or str, optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        return float(super().score(X, y, sample_weight))
+
+
 class _DualCoefficients:
     """``dual_coef_`` where a fit sets none: the attribute error says why.
 
@@ -119,7 +182,7 @@ class FeatureRepresenterModel(RepresenterModel):
     feature_map_: Any
     kernel_error_: float
     solver_: Any
-    dual_coef_: Any = _DualCoefficients()
+    dual_coef_: Array = _DualCoefficients()  # type: ignore[assignment]
     _function: Any = None
 
     def primal_coef(self) -> PrimalCoefficients:

@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import memory
 from mercer.checks import require_finite_values
+from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -182,7 +182,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
 
     # Fitting --------------------------------------------------------------------------------------
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find the mode of the latent functions, and learn the kernel's free parameters.
 

@@ -10,11 +10,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult, minimize
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimator.base import shown
-from mercer.estimator.iterative import IterativeEstimator, Report
+from mercer.estimator.iterative import IterativeEstimator, Report, with_callbacks
 from mercer.exceptions import (
     DataError,
     MercerError,
@@ -161,7 +160,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
             tags.input_tags.string = False
         return tags
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Store the rows, and find the bandwidth.
 

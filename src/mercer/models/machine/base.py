@@ -7,11 +7,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.callback import with_callbacks
 
 from mercer import checks, losses, penalties
 from mercer.estimator.base import KernelEstimator, shown
-from mercer.estimator.iterative import IterativeEstimator
+from mercer.estimator.iterative import IterativeEstimator, with_callbacks
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.linalg.cholesky import Advice
@@ -52,23 +51,7 @@ _LARGE_TRACE_ERROR = 0.1
 
 
 class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
-    """Base of the regressor and the classifier: the fit, for any loss.
-
-    Parameters
-    ----------
-    kernel : Kernel or None
-        The kernel; None for an RBF with ``length_scale="columns"``.
-    alpha : float
-        Positive weight of the penalty.
-    fit_intercept : bool
-        Whether to fit constants, which are not penalised.
-    penalty : Penalty or None
-        A strictly increasing function of the norm; None for half the square.
-    tol : float
-        How small the gradient or the duality gap has to be, relative to its terms.
-    max_iter : int
-        The largest number of steps, for each function that is fitted.
-    """
+    """Base of the regressor and the classifier: the fit, for any loss."""
 
     loss_: Any
     n_iter_: int
@@ -80,10 +63,10 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         kernel: Kernel | None,
         alpha: float | str,
         fit_intercept: bool,
-        *,
         penalty: Penalty | None,
         tol: float,
         max_iter: int,
+        solver: Any,
     ) -> None:
         super().__init__(kernel)
         self.alpha: Any = alpha
@@ -91,8 +74,9 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         self.penalty = penalty
         self.tol = tol
         self.max_iter = max_iter
+        self.solver = solver
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -252,8 +236,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         return float(self.alpha)
 
     # Solvers ------------------------------------------------------------------------------------
-
-    solver: Any = "auto"
 
     def _chosen_solver(self, data: Data) -> Any:
         if self.solver == "auto":

@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, log_softmax
-from sklearn.base import ClassifierMixin
 
-from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
+from mercer.estimator.by_blocks import by_blocks
 from mercer.estimator.labels import checked_labels, require_two_classes
-from mercer.estimator.scoring import AccuracyOf
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.losses import ClassificationLoss, Logistic, Loss, Multinomial, PiecewiseLinear
 from mercer.losses.checks import check_users_loss
 from mercer.models.machine.base import KernelMachine
 from mercer.models.machine.data import KinkedTask, SmoothTask, Task
+from mercer.models.representer import RepresenterClassifier
 from mercer.penalties import Penalty
 from mercer.solvers.newton.row_losses import JointLoss, RowLoss, SingleLoss
 from mercer.streams.stream_rows import StreamRows
@@ -49,7 +48,7 @@ class _WithProbabilities:
         return MethodType(self._method, model)
 
 
-class KernelMachineClassifier(ClassifierMixin, KernelMachine):
+class KernelMachineClassifier(RepresenterClassifier, KernelMachine):
     r"""Classification with any convex loss.
 
     For two classes, y being -1 and +1, the function f(x) = sum_i a_i k(x, x_i) + b minimises
@@ -66,10 +65,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
         with other columns than numbers or with missing values. It says what X may be.
     loss : Loss or str, default="logistic"
-        A loss for classes of `mercer.losses`, or one of your own, a class that derives from
+        A loss for classes of `mercer.losses`, or a class of your own that derives from
         ``mercer.losses.ClassificationLoss``. The names "logistic", "hinge", "squared_hinge" and
-        "exponential" stand for the losses. ``mercer.losses.Multinomial()`` is another word for
-        "logistic", which is what it is for several classes.
+        "exponential" stand for the losses, and ``mercer.losses.Multinomial()`` for "logistic".
     alpha : float, default=1.0
         Positive weight of the penalty; for the logistic and the hinge loss, 1 / C.
     fit_intercept : bool, default=True
@@ -78,17 +76,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         A strictly increasing function of the norm, of `mercer.penalties` or your own; by default
         half the square.
     tol : float, default=1e-8
-        How small the gradient has to be, relative to its terms, or the duality gap, relative to the
-        objective.
+        How small the gradient or the duality gap has to be, as in `KernelMachineRegressor`.
     max_iter : int, default=1000
         The largest number of steps, for each function that is fitted.
     solver : "auto" or a solver, default="auto"
-        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix, `NystromSolver` and
-        `Falkon` minimise over landmarks, `Primal` on the kernel's own features, and
-        `RandomFeatures` on those of a map. For smooth losses `ConjugateGradient` has the answer of
-        the whole matrix by products with it, without storing it. "auto" takes what costs least of
-        these exact ones, and `NystromSolver` if that takes a core more than half a minute, or if
-        the loss has kinks and the matrix costs more; `mercer.forecast` shows the choice.
+        How it is computed, as in `KernelMachineRegressor`.
 
     Attributes
     ----------
@@ -98,55 +90,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         The coefficients a; zero for a row of weight zero.
     intercept_ : float or ndarray of shape (n_classes,)
         The constant b; 0.0 without an intercept.
-    loss_ : Loss
-        The loss.
-    kernel_ : Kernel
-        The kernel used, with length-scales resolved to numbers.
-    points_ : Points
-        The points that carry coefficients, as the kernel prepared them: the training points, or the
-        landmarks of a solver that has some; on features of rows in blocks, some that span them.
-    rows_ : ndarray of shape (n_points,)
-        Which rows of X the points are. Only if they are some of them, such as chosen landmarks.
-    solver_ : solver
-        The solver used.
-    alpha_ : float
-        The weight of half the squared norm that has the same minimiser: `alpha` itself with the
-        default penalty, infinite if the best function is a constant.
-    n_iter_ : int
-        Steps that the solver took.
-    converged_ : bool
-        Whether the gradient or the duality gap is as small as `tol` asks.
-    gradient_norm_ : float
-        Norm of the gradient of the objective, in the space of the kernel and in the intercept;
-        converged at `tol` times the norms of its two terms. Only for smooth losses.
-    dual_gap_ : float
-        The objective, with half the squared norm at the weight `alpha_`, is at most this much above
-        its minimum, in its own units; converged at `tol` times the objective. What rounding of the
-        function's values can account for is excused, up to a hundred times that, or up to `tol`
-        times the loss of a constant function. For losses with kinks. Over landmarks, on features
-        and by `ConjugateGradient`, where losses are smooth: how far it is at most above the minimum
-        over functions with the same constants, which is the square of the gradient's norm over 2
-        `alpha_`.
-    residual_ : float
-        The norm of the gradient, relative to the norms of its two terms. Only over landmarks, on
-        features and by `ConjugateGradient`.
-    preconditioner_error_ : float
-        The share of the trace of the kernel matrix that the preconditioner leaves out. Only by
-        `ConjugateGradient` with one.
-    trace_error_ : float
-        The share of the trace of the kernel matrix that the landmarks leave out, from about 10,000
-        rows if there are more. Only over landmarks.
-    feature_map_ : transformer
-        The fitted map. Only with `mercer.solvers.RandomFeatures`, whose notes say more.
-    kernel_error_ : float
-        What the kernel of its features differs from the kernel by, relative to it. Only with it.
-    n_features_in_ : int
-        Number of columns seen during fit, if the data have columns.
-    feature_names_in_ : ndarray of str
-        Names of columns seen during fit, if all are strings.
 
     See Also
     --------
+    KernelMachineRegressor : Real targets; the other fitted attributes are described there.
     KernelLogisticRegression : The logistic loss by another name.
 
     Examples
@@ -158,8 +105,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     >>> model.fit(X, y).predict([[0.1, 0.9], [0.9, 0.9]])
     array(['different', 'same'], dtype='<U9')
     """
-
-    classes_: NDArray[Any]
 
     _kind = ClassificationLoss
     _smooth_loss = 'loss="squared_hinge"'
@@ -179,43 +124,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         max_iter: int = 1000,
         solver: Any = "auto",
     ) -> None:
-        super().__init__(kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter)
+        super().__init__(kernel, alpha, fit_intercept, penalty, tol, max_iter, solver)
         self.loss = loss
-        self.solver = solver
-
-    @by_blocks
-    def decision_function(self, X: Any) -> Array:
-        """The values of the fitted function or functions.
-
-        Parameters
-        ----------
-        X : array-like, data frame, sequence, Blocks or Dask collection
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,) or (m, n_classes)
-            For two classes, positive values speak for the second.
-        """
-        return self._function_values(X)
-
-    @by_blocks
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict classes.
-
-        Parameters
-        ----------
-        X : array-like, data frame, sequence, Blocks or Dask collection
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            The classes.
-        """
-        values = self.decision_function(X)
-        codes = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
-        return np.asarray(self.classes_[codes])
 
     @_WithProbabilities
     @by_blocks
@@ -258,26 +168,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             return np.column_stack([log_expit(-odds), log_expit(odds)])
         # One class against the rest: of these probabilities, shares of their sum.
         return np.asarray(log_softmax(log_expit(odds), axis=1))
-
-    @scored_by_blocks(AccuracyOf)
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The share of labels that are predicted.
-
-        Parameters
-        ----------
-        X : array-like, data frame, sequence, blocks or Dask collection
-            Data like those seen by `fit`; blocks with their labels, as `fit` takes them.
-        y : array-like of shape (m,), Dask collection or str
-            True labels; None if blocks hold them, or the name of a column.
-        sample_weight : array-like of shape (m,), Dask collection or str, optional
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            Between 0 and 1.
-        """
-        return float(super().score(X, y, sample_weight))
 
     def _checked_loss(self) -> Loss:
         loss = self._given_loss()
@@ -335,25 +225,14 @@ class KernelLogisticRegression(KernelMachineClassifier):
 
     Parameters
     ----------
-    kernel : Kernel, optional
-        Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
-        with other columns than numbers or with missing values. It says what X may be.
+    kernel, fit_intercept, penalty, tol, max_iter, solver
+        As in `KernelMachineClassifier`.
     alpha : float, default=1.0
         Positive weight of the penalty, 1 / C.
-    fit_intercept : bool, default=True
-        Whether to fit the constants b, which are not penalised.
-    penalty : Penalty, optional
-        A strictly increasing function of the norm; by default half the square.
-    tol : float, default=1e-8
-        How small the gradient has to be, relative to its terms.
-    max_iter : int, default=1000
-        The largest number of steps.
-    solver : "auto" or a solver, default="auto"
-        How it is computed, as in the machine of any loss.
 
     See Also
     --------
-    KernelMachineClassifier : Any loss; the fitted attributes are described there.
+    KernelMachineClassifier : Any loss, with the same fitted attributes.
 
     References
     ----------
@@ -380,10 +259,7 @@ class KernelLogisticRegression(KernelMachineClassifier):
         max_iter: int = 1000,
         solver: Any = "auto",
     ) -> None:
-        KernelMachine.__init__(
-            self, kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter
-        )
-        self.solver = solver
+        KernelMachine.__init__(self, kernel, alpha, fit_intercept, penalty, tol, max_iter, solver)
 
     def _given_loss(self) -> Loss:
         return Logistic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,45 +44,14 @@ class Solution:
     # further fitted attributes: measures of quality, and points that stand for the rows
     further: dict[str, Any] = field(default_factory=dict)
     function: FeatureFunction | None = None  # the functions by explicit features, if they have any
-    warning: str = ""  # a clause, or empty
-
-
-class MachineProblem(Protocol):
-    """The objective, for any weight of half the squared norm."""
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows of positive weight."""
-        ...
-
-    def start(self) -> Start:
-        """Initial coefficients and intercepts."""
-        ...
-
-    def states(self, alpha: float, start: Start, options: Options) -> Iterator[Any]:
-        """States on the way to the minimum; an infinite alpha leaves the intercepts alone."""
-        ...
-
-    def norm(self, state: State, alpha: float) -> float:
-        """The norm of the functions of a state."""
-        ...
-
-    def cancels(self, state: State, alpha: float) -> bool:
-        """Whether the terms of f cancel, so that few digits of f are left."""
-        ...
-
-    def solution(self, state: State, alpha: float) -> Solution:
-        """The functions of a state."""
-        ...
 
 
 @dataclass(frozen=True)
 class GramProblem:
     """Functions over all rows, with their Gram matrix in memory or known by its products."""
 
-    gram: (
-        Array | Products | LowRankMatrix
-    )  # of the rows of positive weight, centred if intercepts are fitted
+    # of the rows of positive weight, centred if intercepts are fitted
+    gram: Array | Products | LowRankMatrix
     diagonal: Array  # of the matrix before it was centred
     means: Array  # of its columns, zero if it was not centred
     data: Data
@@ -99,7 +68,7 @@ class GramProblem:
         return np.zeros((self.n_rows, task.n_outputs)), task.constants.copy()
 
     def states(self, alpha: float, start: Start, options: Options) -> Iterator[State]:
-        """The states of the task's solver."""
+        """The states on the way to the minimum."""
         if np.isinf(alpha):  # only the intercepts are left
             return self.data.task.states(self.gram * 0.0, 1.0, start, options)
         return self.data.task.states(self.gram, alpha, start, options)
@@ -213,13 +182,8 @@ class FeatureProblem(SpanProblem):
         else:
             dual = np.zeros((len(self.data.points), dual.shape[1]))
             dual[self.data.rows] = over_rows.dual
-        return Solution(
-            dual,
-            machine.intercept(state),
-            state.error,
-            further,
-            machine.function(state),
-        )
+        function = machine.function(state)
+        return Solution(dual, machine.intercept(state), state.error, further, function)
 
     def _terms(self, state: State) -> float:
         return self.machine.max_feature_norm * float(np.linalg.norm(state.coef))
@@ -278,6 +242,10 @@ def problem_by_products(gram: Products, diagonal: Array, data: Data) -> GramProb
     return GramProblem(gram, np.maximum(diagonal, 0.0), means, data, gram.means is not None)
 
 
+#: The objective, for any weight of half the squared norm.
+MachineProblem = GramProblem | SpanProblem
+
+
 class _Stopped(Exception):  # noqa: N818 (a request of a callback, not an error)
     """A callback has asked to stop: an exception is the only way out of a root finder."""
 
@@ -312,8 +280,6 @@ class Search:
         solution, self.warning = self.problem.solution(state, alpha), state.warning
         attributes = self._attributes(solution, alpha, self.steps, state.converged)
         self.stopped_short = not state.converged
-        if solution.warning:
-            warn(f"{self.owner}: {solution.warning}.", NumericalWarning)
         if state.converged and self.problem.cancels(state, alpha):
             attributes["converged_"] = False
             warn(
@@ -329,18 +295,16 @@ class Search:
         """The fitted attributes of a solution; several functions have a column each."""
         dual, intercept = solution.dual, solution.intercept
         over_rows = {"dual_coef_": dual if self.columns else dual[:, 0]} if len(dual) else {}
-        return (
-            over_rows
-            | {
-                "intercept_": intercept if self.columns else float(intercept[0]),
-                "alpha_": alpha,
-                "n_iter_": steps,
-                "converged_": converged,
-                "gradient_norm_" if self.smooth else "dual_gap_": solution.error,
-                "_function": solution.function,
-            }
-            | solution.further
-        )
+        return {
+            **over_rows,
+            "intercept_": intercept if self.columns else float(intercept[0]),
+            "alpha_": alpha,
+            "n_iter_": steps,
+            "converged_": converged,
+            "gradient_norm_" if self.smooth else "dual_gap_": solution.error,
+            "_function": solution.function,
+            **solution.further,
+        }
 
     def _measure(self, alpha: float) -> tuple[float, float]:
         """Loss and norm of the best function at one weight; infinite loss without convergence."""

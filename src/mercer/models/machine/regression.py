@@ -112,12 +112,11 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         converged at `tol` times the norms of its two terms. Only for smooth losses.
     dual_gap_ : float
         The objective, with half the squared norm at the weight `alpha_`, is at most this much above
-        its minimum, in its own units; converged at `tol` times the objective. What rounding of the
-        function's values can account for is excused, up to a hundred times that, or up to `tol`
-        times the loss of a constant function. For losses with kinks. Over landmarks, on features
-        and by `ConjugateGradient`, where losses are smooth: how far it is at most above the minimum
-        over functions with the same constants, which is the square of the gradient's norm over 2
-        `alpha_`.
+        its minimum. For losses with kinks; converged at `tol` times the objective. Rounding of the
+        function's values is excused, up to a hundred times that, or `tol` times the loss of a
+        constant function. For smooth losses only over landmarks, on features and by
+        `ConjugateGradient`: the squared norm of the gradient over 2 `alpha_`, which bounds the
+        excess over functions with the same constants.
     residual_ : float
         The norm of the gradient, relative to the norms of its two terms. Only over landmarks, on
         features and by `ConjugateGradient`.
@@ -185,9 +184,8 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         max_iter: int = 1000,
         solver: Any = "auto",
     ) -> None:
-        super().__init__(kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter)
+        super().__init__(kernel, alpha, fit_intercept, penalty, tol, max_iter, solver)
         self.loss = loss
-        self.solver = solver
 
     @by_blocks
     def predict(self, X: Any) -> Array:
@@ -332,9 +330,8 @@ class KernelQuantileRegressor(_InUnitsOfTargets):
 
     Parameters
     ----------
-    kernel : Kernel, optional
-        Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
-        with other columns than numbers or with missing values. It says what X may be.
+    kernel, fit_intercept, penalty, tol, max_iter, solver
+        As in `KernelMachineRegressor`.
     quantile : float or array of shape (n_quantiles,), default=0.5
         The quantile or quantiles. With several, a higher one is never predicted below a lower one:
         the functions do not cross at the training points, and predictions elsewhere are put in
@@ -343,20 +340,10 @@ class KernelQuantileRegressor(_InUnitsOfTargets):
         Positive weight of the penalty. It is in the unit 1 / y, because the loss has the unit of y
         and the squared norm its square. "scale" is 1 over the spread of y: the distance of its
         quartiles, divided by 1.35. Then a model of c y predicts c times what one of y predicts.
-    fit_intercept : bool, default=True
-        Whether to fit the constant b, which is not penalised.
-    penalty : Penalty, optional
-        A strictly increasing function of the norm; by default half the square.
-    tol : float, default=1e-8
-        How small the duality gap has to be, relative to the objective.
-    max_iter : int, default=1000
-        The largest number of steps, for each quantile.
-    solver : "auto" or a solver, default="auto"
-        How it is computed, as in the machine of any loss.
 
     See Also
     --------
-    KernelMachineRegressor : Any loss; the fitted attributes are described there.
+    KernelMachineRegressor : Any loss, with the same fitted attributes.
 
     References
     ----------
@@ -388,11 +375,8 @@ class KernelQuantileRegressor(_InUnitsOfTargets):
         max_iter: int = 1000,
         solver: Any = "auto",
     ) -> None:
-        KernelMachine.__init__(
-            self, kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter
-        )
+        KernelMachine.__init__(self, kernel, alpha, fit_intercept, penalty, tol, max_iter, solver)
         self.quantile = quantile
-        self.solver = solver
 
     _scaled = "alpha"
 
@@ -408,29 +392,18 @@ class KernelHuberRegressor(_InUnitsOfTargets):
 
     Parameters
     ----------
-    kernel : Kernel, optional
-        Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
-        with other columns than numbers or with missing values. It says what X may be.
+    kernel, fit_intercept, penalty, tol, max_iter, solver
+        As in `KernelMachineRegressor`.
     delta : float or "scale", default="scale"
         Residuals count by half their square up to delta, and linearly beyond. It is in the unit of
         y. "scale" is the distance of the quartiles of y, which is 1.35 standard deviations of
         normal targets. Then a model of c y predicts c times what one of y predicts.
     alpha : float, default=1.0
         Positive weight of the penalty.
-    fit_intercept : bool, default=True
-        Whether to fit the constant b, which is not penalised.
-    penalty : Penalty, optional
-        A strictly increasing function of the norm; by default half the square.
-    tol : float, default=1e-8
-        How small the gradient has to be, relative to its terms.
-    max_iter : int, default=1000
-        The largest number of steps.
-    solver : "auto" or a solver, default="auto"
-        How it is computed, as in the machine of any loss.
 
     See Also
     --------
-    KernelMachineRegressor : Any loss; the fitted attributes are described there.
+    KernelMachineRegressor : Any loss, with the same fitted attributes.
 
     Examples
     --------
@@ -456,11 +429,8 @@ class KernelHuberRegressor(_InUnitsOfTargets):
         max_iter: int = 1000,
         solver: Any = "auto",
     ) -> None:
-        KernelMachine.__init__(
-            self, kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter
-        )
+        KernelMachine.__init__(self, kernel, alpha, fit_intercept, penalty, tol, max_iter, solver)
         self.delta = delta
-        self.solver = solver
 
     _scaled = "delta"
 

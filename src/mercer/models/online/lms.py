@@ -7,11 +7,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.callback import with_callbacks
 
 from mercer import checks, memory
 from mercer.estimator.base import shown
-from mercer.estimator.iterative import Report
+from mercer.estimator.iterative import Report, with_callbacks
 from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel
@@ -211,7 +210,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
 
     # Public methods -------------------------------------------------------------------------------
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from the rows, beginning with the function zero.
 

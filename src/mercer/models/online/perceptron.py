@@ -6,12 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.callback import with_callbacks
 from sklearn.utils.multiclass import unique_labels
 
 from mercer import checks
 from mercer.estimator.base import shown
+from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_data_errors, warn
@@ -27,6 +26,7 @@ from mercer.models.online.base import (
 )
 from mercer.models.online.budgets import Budget
 from mercer.models.online.expansion import BudgetedRowPass, KernelExpansion, RowPass, Rows
+from mercer.models.representer import RepresenterClassifier
 
 Array = NDArray[np.floating[Any]]
 Codes = NDArray[np.intp]
@@ -35,7 +35,7 @@ Codes = NDArray[np.intp]
 _PASSES = 100
 
 
-class KernelPerceptron(ClassifierMixin, OnlineModel):
+class KernelPerceptron(RepresenterClassifier, OnlineModel):
     r"""The kernel perceptron: a row that is classified wrongly is added to the function.
 
     For two classes, y = -1 or 1, a row with y f(x) <= 0 is a mistake, and f := f + w y k(x, .), w
@@ -122,7 +122,6 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
     (['no', 'no', 'yes', 'yes'], 4)
     """
 
-    classes_: NDArray[Any]
     learning_curve_: NDArray[np.int64]
     n_mistakes_: int
 
@@ -149,7 +148,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
 
     # Public methods -------------------------------------------------------------------------------
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Go over the rows until a pass makes no mistake, beginning with the function zero.
 
@@ -217,38 +216,6 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
                 training = self._later_rows(X, y, sample_weight, classes)
             self._fit_rows(training, 1, no_report)
         return self
-
-    def decision_function(self, X: Any) -> Array:
-        """The values of the function, or of one function for each class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,) or (m, n_classes)
-            For two classes positive values speak for ``classes_[1]``.
-        """
-        return self._function_values(X)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            The labels.
-        """
-        values = self.decision_function(X)
-        chosen = values > 0 if values.ndim == 1 else np.argmax(values, axis=1)
-        return np.asarray(self.classes_[np.asarray(chosen, dtype=np.intp)])
 
     # Data -----------------------------------------------------------------------------------------
 

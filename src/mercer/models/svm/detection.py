@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
-from sklearn.callback import with_callbacks
 
 from mercer import checks
+from mercer.estimator.iterative import with_callbacks
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -41,7 +41,7 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
     ) -> None:
         self._store(locals())
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the boundary of a class.
 

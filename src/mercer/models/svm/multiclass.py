@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
-from sklearn.callback import with_callbacks
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimator.base import shown
+from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import ParameterError, as_data_errors
@@ -50,7 +50,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     random_state: Any
     multi_class: str
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the machines.
 

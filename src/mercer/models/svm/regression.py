@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import column_or_1d
 
 from mercer import checks
+from mercer.estimator.iterative import with_callbacks
 from mercer.exceptions import DataError
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training, require_range
 from mercer.models.svm.duals import Dual, DualSolutions, NuSvrDual, Rows, SvrDual
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
     """Base of machines for regression."""
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the function.
 

@@ -19,13 +19,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.callback import CallbackSupportMixin
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer.estimator.base import shown
+from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataWarning, ParameterError, as_data_errors, warn
 from mercer.kernels.base import Kernel
@@ -155,7 +156,7 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         self.scoring = scoring
         self.refit = refit
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(
         self,
         X: Any,
