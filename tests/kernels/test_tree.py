@@ -83,9 +83,13 @@ def test_type_checkers_know_the_parameters(tmp_path: Path) -> None:
     snippet = tmp_path / "snippet.py"
     snippet.write_text(
         "from mercer.kernels.stationary import RBF, Matern\n"
+        "from mercer.models.ridge.kernel_ridge import KernelRidge\n"
         "RBF(length_scale=[1.0, 2.0]) + Matern('median', nu=0.5)\n"
         "RBF(lenght_scale=2)\n"
         "Matern(nu='smooth')\n"
+        "KernelRidge().fit([[0.0]], [1.0]).dual_coef_.mean()\n"
+        "KernelRidge().fit([[0.0]], [1.0]).dual_coef_.maen()\n"
+        "KernelRidge().fit()\n"
     )
     source = Path(mc.__file__).parents[1]
     options = ["--follow-imports=silent", f"--cache-dir={tmp_path}", "--no-error-summary"]
@@ -96,7 +100,7 @@ def test_type_checkers_know_the_parameters(tmp_path: Path) -> None:
     errors = [
         line.split(": ", 1)[0].rsplit(":", 1)[1] for line in out.splitlines() if "error" in line
     ]
-    assert errors == ["3", "4"], out
+    assert errors == ["4", "5", "7", "8"], out
 
 
 def test_declarations_are_collected_bases_first_and_a_new_one_moves():
