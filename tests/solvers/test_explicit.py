@@ -52,6 +52,19 @@ def test_features_are_taken_where_they_are_cheaper(kernel: Any) -> None:
     assert auto.effective_dof_ == pytest.approx(exact.effective_dof_)
 
 
+def test_rows_carry_the_function_of_features_at_every_alpha() -> None:
+    targets = np.column_stack([Y, Y**2])
+    weights = X[:, 0] ** 2
+    about = X - np.average(X, axis=0, weights=weights)
+    path = mc.KernelRidge(mc.Linear(), solver=S.Primal()).path(X, targets, [0.1, 3.0], weights)
+    middle = np.average(targets, axis=0, weights=weights)
+    for dual, alpha in zip(path.dual_coef, path.alphas, strict=True):
+        square = about.T @ (weights[:, None] * about) + alpha * np.eye(2)
+        wanted = np.linalg.solve(square, about.T @ (weights[:, None] * (targets - middle)))
+        assert_allclose(X.T @ dual, wanted, rtol=1e-9)
+        assert_allclose(dual.sum(axis=0), 0, atol=1e-9)
+
+
 @pytest.mark.parametrize("alpha", [1e-8, 1e-12])
 def test_features_are_taken_however_small_alpha_is(alpha: float) -> None:
     rows = RNG.normal(size=(800, 5))

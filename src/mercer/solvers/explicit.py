@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import ParameterError
 from mercer.features.fourier import RandomFourier
+from mercer.kernels.points import Points
 from mercer.rows.rows import InMemory, RowBlock, RowSource
-from mercer.rows.sums import FeatureMoments
+from mercer.rows.sums import FeatureMoments, blocks_of
 from mercer.solvers import kernel_features
 from mercer.solvers.kernel_features import KernelFeatures, no_frequencies
 from mercer.solvers.newton.machine import MachineTask
@@ -38,10 +39,8 @@ from mercer.solvers.protocol import (
     RidgeTask,
     Solver,
 )
-from mercer.solvers.ridge import representers
 from mercer.solvers.ridge.features import FeatureEquations, choose, criteria, feature_equations
 from mercer.solvers.ridge.mixed_precision import feature_ridge
-from mercer.solvers.ridge.representers import Representers
 
 Array = NDArray[np.floating[Any]]
 
@@ -206,9 +205,9 @@ class _FeatureFit:
     problem: FeatureEquations
     alphas: Array  # (a,)
     errors: Array | None  # the criterion at each alpha of the task, if they were compared
-    coef: Array  # (a, p, t)
     intercept: Array  # (a, t)
-    representers: Representers  # the rows with dual coefficients (a, n, t)
+    points: Points  # the rows; of a stream, the first row
+    dual: Array  # (a, n, t): the dual coefficients; n is 0 for a stream
     function: FeatureFunction  # one column per alpha and target
 
 
@@ -224,8 +223,20 @@ def _fit(task: RidgeTask, features: KernelFeatures, *, every: bool) -> _FeatureF
     intercept = np.stack([problem.intercept(at) for at in coef])
     columns = np.moveaxis(coef, 0, 1).reshape(features.width, -1)
     function = FeatureFunction(features.features, columns)
-    dual = representers.of_path(task, function, intercept, alphas)
-    return _FeatureFit(problem, alphas, errors, coef, intercept, dual, function)
+    points = task.rows.first_row
+    dual: Array = np.zeros((len(alphas), 0, intercept.shape[1]))
+    if isinstance(task.rows, InMemory):
+        points, dual = task.rows.part.points, _dual(task.rows.part, function, intercept, alphas)
+    return _FeatureFit(problem, alphas, errors, intercept, points, dual, function)
+
+
+def _dual(part: RowBlock, function: FeatureFunction, intercept: Array, alphas: Array) -> Array:
+    """The dual coefficients of all rows at each alpha, from the optimality condition."""
+    blocks = blocks_of(part, function.features, len(function.coef))
+    flat = np.concatenate([np.asarray(phi @ function.coef) for phi, _, _ in blocks])
+    values = np.moveaxis(flat.reshape(len(part), *intercept.shape), 0, 1) + intercept[:, None]
+    dual: Array = part.mass[:, None] * (part.targets - values) / alphas[:, None, None]
+    return dual
 
 
 def _solve(task: RidgeTask, features: KernelFeatures) -> RidgeAnswer:
@@ -233,8 +244,8 @@ def _solve(task: RidgeTask, features: KernelFeatures) -> RidgeAnswer:
     fit = _fit(task, features, every=False)
     alpha = float(fit.alphas[0])
     return RidgeAnswer(
-        fit.representers.points,
-        fit.representers.dual[0],
+        fit.points,
+        fit.dual[0],
         fit.intercept[0],
         alpha,
         {"effective_dof_": fit.problem.effective_dof(alpha)} | features.quality,
@@ -246,8 +257,8 @@ def _solve(task: RidgeTask, features: KernelFeatures) -> RidgeAnswer:
 def _path(task: RidgeTask, features: KernelFeatures) -> PathAnswer:
     """Ridge on features at every alpha, with the dual coefficients."""
     fit = _fit(task, features, every=True)
-    dual, measures = fit.representers, criteria(task, fit.problem, features.features)
-    return PathAnswer(dual.points, dual.dual, fit.intercept, *measures, fit.function)
+    measures = criteria(task, fit.problem, features.features)
+    return PathAnswer(fit.points, fit.dual, fit.intercept, *measures, fit.function)
 
 
 def _solve_in_memory(task: RidgeTask, part: RowBlock, features: KernelFeatures) -> RidgeAnswer:
@@ -258,7 +269,7 @@ def _solve_in_memory(task: RidgeTask, part: RowBlock, features: KernelFeatures) 
     values = phi @ solution.coef + solution.intercept
     return RidgeAnswer(
         part.points,
-        representers.dual_from_residuals(part, values, alpha),
+        (part.targets - values) / alpha,
         solution.intercept,
         alpha,
         {"residual_": solution.residual} | features.quality,

@@ -28,5 +28,5 @@ def test_a_machine_on_rows_that_are_elsewhere() -> None:
     model = mc.KernelLogisticRegression(
         KERNEL, 0.1, solver=mc.solvers.NystromSolver(landmarks=np.arange(M)), tol=1e-9
     ).fit(X, SIGNS, W)
-    assert_allclose(machine.coefficients(state)[:, 0], model.dual_coef_, rtol=1e-5, atol=1e-7)
+    assert_allclose(machine.dual(state, 0.1)[:, 0], model.dual_coef_, rtol=1e-5, atol=1e-7)
     assert machine.trace_error == pytest.approx(model.trace_error_, abs=1e-12)

@@ -15,10 +15,8 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.linalg.cholesky import Advice
 from mercer.losses import Loss
-from mercer.models.machine.data import Data, Options, Task, points_alone
+from mercer.models.machine.data import Data, Task, points_alone
 from mercer.models.machine.fitting import (
-    FeatureProblem,
-    LandmarkProblem,
     LowRankProblem,
     MachineProblem,
     Search,
@@ -30,7 +28,8 @@ from mercer.penalties import HalfSquare, Penalty
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.solvers.forecast import Forecast, choose, forecast, priced
 from mercer.solvers.machine_fit import MachineFit
-from mercer.solvers.newton.machine import MachineTask
+from mercer.solvers.newton.machine import MachineTask, SpanMachine
+from mercer.solvers.newton.on_landmarks import LandmarkMachine
 from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.protocol import checked_solver
 from mercer.streams.stream_rows import StreamRows
@@ -98,12 +97,14 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         with self._fitting():
             self._check_parameters()
             self.loss_ = self._checked_loss()
-            problem, X = self._problem(X, y, sample_weight)
+            problem, data, X = self._problem(X, y, sample_weight)
             with self._iterations(X, y, None) as report:
                 search = Search(
                     type(self).__name__,
                     problem,
-                    Options(bool(self.fit_intercept), float(self.tol), int(self.max_iter)),
+                    data,
+                    float(self.tol),
+                    int(self.max_iter),
                     report,
                     columns=self._has_columns,
                     smooth=self.loss_.smooth,
@@ -125,14 +126,16 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     # The problem --------------------------------------------------------------------------------
 
-    def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[MachineProblem, Any]:
-        """The problem, and X as it was read."""
+    def _problem(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[MachineProblem, Data | None, Any]:
+        """The problem, the data if they are in memory, and X as it was read."""
         kernel, reader = self._kernel_or_default(self.kernel, X), self._target_reader()
         rows, given = self._stream(kernel, X, y, sample_weight, reader, whole=self._held_rows)
         if rows is None:
             data = self._read(*given)
             self.solver_ = self._chosen_solver(data)
-            return self._in_memory(data), given.X
+            return self._in_memory(data), data, given.X
         owner, statistics = type(self).__name__, rows.statistics
         checks.require_weight_range(owner, statistics.min_positive_weight, statistics.max_weight)
         self.kernel_ = rows.resolve(kernel)
@@ -140,8 +143,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         losses, constants, scale = self._row_losses(rows)
         outputs, intercept = len(constants), bool(self.fit_intercept)
         self.solver_ = self._solver_of_blocks(rows, outputs, len(losses) < outputs)
-        task = MachineTask(owner, self.kernel_, rows, losses, constants, intercept)
-        return self._over_span(task, rows, scale), given.X
+        task = MachineTask(owner, self.kernel_, rows, losses, constants, intercept, scale)
+        return self._over_span(task, rows), None, given.X
 
     @property
     def _held_rows(self) -> float:
@@ -200,25 +203,22 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             return problem_by_products(gram, diagonal, data)
         rows = InMemory(RowBlock(points, data.task.row_targets, data.weights))
         losses, constants = data.task.row_losses, data.task.constants
-        task = MachineTask(owner, self.kernel_, rows, losses, constants, bool(intercept))
-        candidates = InMemory(points_alone(data.points, data.given))
-        return self._over_span(task, candidates, data.scale, data)
+        task = MachineTask(
+            owner, self.kernel_, rows, losses, constants, bool(intercept), data.scale
+        )
+        machine = self._over_span(task, InMemory(points_alone(data.points, data.given)))
+        if self.loss_.smooth:
+            return machine
+        return LowRankProblem.of(machine, data, task.fit_intercept)
 
-    def _over_span(
-        self, task: MachineTask, candidates: RowSource, scale: float, data: Data | None = None
-    ) -> MachineProblem:
+    def _over_span(self, task: MachineTask, candidates: RowSource) -> SpanMachine:
         """The problem on features, or over landmarks selected among the candidates."""
-        machine = self.solver_.machine(task, candidates)
-        if self.solver_.has_landmarks:
+        machine: SpanMachine = self.solver_.machine(task, candidates)
+        if isinstance(machine, LandmarkMachine):
             self.points_ = machine.points
             if machine.indices is not None:
                 self.rows_ = machine.indices
-        if not self.loss_.smooth:
-            assert data is not None
-            return LowRankProblem.of(machine, data, task.fit_intercept)
-        if self.solver_.has_features:
-            return FeatureProblem(machine, scale, data)
-        return LandmarkProblem(machine, scale)
+        return machine
 
     @abstractmethod
     def _checked_targets(self, y: ArrayLike, n: int) -> Any:

@@ -26,15 +26,6 @@ Array = NDArray[np.floating[Any]]
 Gram = Any
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of a solver."""
-
-    fit_intercept: bool
-    tol: float
-    max_iter: int
-
-
 class Task(ABC):
     """Functions to fit to given targets, with a common Gram matrix."""
 
@@ -50,7 +41,7 @@ class Task(ABC):
         return 0 < len(self.row_losses) < self.n_outputs
 
     @abstractmethod
-    def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
+    def states(self, gram: Gram, alpha: float, start: Start, **options: Any) -> Iterator[State]:
         """Yield the states of a solver on the way to the minimum."""
 
     def final(self, gram: Gram, alpha: float, state: State) -> State:
@@ -75,6 +66,12 @@ class Data:
         everything = len(self.rows) == len(self.points)
         return self.points if everything else self.points[self.rows]
 
+    def over_all_rows(self, coef: Array) -> Array:
+        """Coefficients of all rows: zero for a row of weight zero."""
+        total = np.zeros((len(self.points), coef.shape[1]))
+        total[self.rows] = coef
+        return total
+
 
 def points_alone(points: Points, weights: Array | None = None) -> RowBlock:
     """Rows without targets."""
@@ -90,12 +87,12 @@ class SmoothTask(Task):
         self.n_outputs, self.constants = len(constants), constants
         self.row_losses, self.row_targets, self._weights = losses, targets, weights
 
-    def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
+    def states(self, gram: Gram, alpha: float, start: Start, **options: Any) -> Iterator[State]:
         """Yield the states of all functions after every Newton step."""
         solvers = []
         for loss in self.row_losses:
             weighted = WeightedLoss(loss, self.row_targets, self._weights)
-            solve = partial(dense.minimise, gram, weighted, alpha, **vars(options))
+            solve = partial(dense.minimise, gram, weighted, alpha, **options)
             solvers.append((loss.n_outputs, solve))
         return solve_in_turn(solvers, start)
 
@@ -111,11 +108,11 @@ class KinkedTask(Task):
         columns = zip(losses, targets.T, strict=True)
         self._kinks = [_kinks(loss, column, weights) for loss, column in columns]
 
-    def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
+    def states(self, gram: Gram, alpha: float, start: Start, **options: Any) -> Iterator[State]:
         """Yield the states of all functions after every step of one of them."""
         solvers = []
         for kinks in self._kinks:
-            solve = partial(smoothing.minimise, gram, kinks, alpha, **vars(options))
+            solve = partial(smoothing.minimise, gram, kinks, alpha, **options)
             solvers.append((1, solve))
         return solve_in_turn(solvers, start)
 
@@ -135,15 +132,15 @@ class Quantiles(KinkedTask):
         columns = np.repeat(targets[:, None], len(losses), axis=1)
         super().__init__(losses, columns, weights, constants)
 
-    def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
+    def states(self, gram: Gram, alpha: float, start: Start, **options: Any) -> Iterator[State]:
         """Yield states of each quantile alone and, if they cross, of all together."""
         state: State | None = None
-        for state in super().states(gram, alpha, start, options):
+        for state in super().states(gram, alpha, start, **options):
             if not state.converged:  # otherwise the order is checked first
                 yield state
         assert state is not None
         yield from quantiles.minimise_in_order(
-            gram, self._targets, self._weights, self._levels, alpha, state, **vars(options)
+            gram, self._targets, self._weights, self._levels, alpha, state, **options
         )
 
     def final(self, gram: Gram, alpha: float, state: State) -> State:

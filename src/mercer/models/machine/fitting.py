@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,37 +12,19 @@ from numpy.typing import NDArray
 from mercer.estimator.iterative import Report
 from mercer.exceptions import NumericalWarning, warn
 from mercer.linalg.low_rank import LowRankMatrix
-from mercer.models.machine.data import Data, Options
+from mercer.models.machine.data import Data
 from mercer.penalties import HalfSquare, Penalty
-from mercer.solvers.newton.machine import SpanMachine
+from mercer.solvers.newton.machine import Solution, SpanMachine, cancels
 from mercer.solvers.newton.method import Start, State
-from mercer.solvers.newton.on_features import FeatureMachine
-from mercer.solvers.newton.on_landmarks import LandmarkMachine
 from mercer.solvers.newton.penalty import effective_alpha
 from mercer.solvers.newton.products import Products
-from mercer.solvers.protocol import FeatureFunction
 
 Array = NDArray[np.floating[Any]]
 
-_EPS = float(np.finfo(np.float64).eps)
-# Largest relative rounding error of values of a converged function.
-_FEW_DIGITS = 1e-4
 # Number of classes up to which a step on few rows takes one factor for each class.
 _FEW_CLASSES = 8
 # Number of rows up to which a step with few classes takes one factor for each class.
 _FEW_ROWS = 500
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """Functions as a model stores them."""
-
-    dual: Array  # (m, k): coefficients over the points of the model
-    intercept: Array  # (k,)
-    error: float  # norm of the gradient, or the duality gap
-    # further fitted attributes: measures of quality, and points that stand for the rows
-    further: dict[str, Any] = field(default_factory=dict)
-    function: FeatureFunction | None = None  # the functions by explicit features, if they have any
 
 
 @dataclass(frozen=True)
@@ -57,21 +38,18 @@ class GramProblem:
     data: Data
     fit_intercept: bool
 
-    @property
-    def n_rows(self) -> int:
-        """The number of rows of positive weight."""
-        return len(self.data.rows)
-
     def start(self) -> Start:
         """Zeros, and the initial intercepts."""
         task = self.data.task
-        return np.zeros((self.n_rows, task.n_outputs)), task.constants.copy()
+        return np.zeros((len(self.data.rows), task.n_outputs)), task.constants.copy()
 
-    def states(self, alpha: float, start: Start, options: Options) -> Iterator[State]:
+    def states(self, alpha: float, start: Start, tol: float, max_iter: int) -> Iterator[State]:
         """The states on the way to the minimum."""
+        gram, weight = self.gram, alpha
         if np.isinf(alpha):  # only the intercepts are left
-            return self.data.task.states(self.gram * 0.0, 1.0, start, options)
-        return self.data.task.states(self.gram, alpha, start, options)
+            gram, weight = self.gram * 0.0, 1.0
+        options = {"fit_intercept": self.fit_intercept, "tol": tol, "max_iter": max_iter}
+        return self.data.task.states(gram, weight, start, **options)
 
     def norm(self, state: State, alpha: float) -> float:
         """The norm, from the matrix."""
@@ -83,19 +61,17 @@ class GramProblem:
         dual = state.coef / alpha
         values = float(np.abs(self.gram @ dual + state.intercept).max())
         terms = np.sqrt(self.diagonal.max() * (self.diagonal @ dual**2).max())
-        return bool(_EPS * terms > _FEW_DIGITS * max(values, self.data.scale))
+        return cancels(float(terms), max(values, self.data.scale))
 
     def solution(self, state: State, alpha: float) -> Solution:
-        """Coefficients of all rows."""
-        data = self.data
-        dual = np.zeros((len(data.points), data.task.n_outputs))
-        state = data.task.final(self.gram, alpha, state)
+        """Coefficients of the rows."""
+        state = self.data.task.final(self.gram, alpha, state)
         coef = state.coef
         if self.fit_intercept:  # a mean has no effect on the centred matrix, but on the kernel
             coef = coef - coef.mean(axis=0)
-        dual[data.rows] = coef / alpha
+        dual = coef / alpha
         # A sum gives equal columns equal intercepts; a matrix product may round them differently.
-        shift = np.sum(self.means[:, None] * dual[data.rows], axis=0)
+        shift = np.sum(self.means[:, None] * dual, axis=0)
         return Solution(dual, state.intercept - shift, state.error, self._quality(state))
 
     def _quality(self, state: State) -> dict[str, Any]:
@@ -109,98 +85,15 @@ class GramProblem:
 
 
 @dataclass(frozen=True)
-class SpanProblem(ABC):
-    """Functions of a span, by sums over rows."""
-
-    machine: SpanMachine
-    scale: float  # typical size of values of the functions
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows of positive weight."""
-        return self.machine.task.rows.statistics.rows
-
-    def start(self) -> Start:
-        """Zeros, and the initial intercepts."""
-        return self.machine.start()
-
-    def states(self, alpha: float, start: Start, options: Options) -> Iterator[State]:
-        """The states of Newton's method."""
-        return self.machine.states(alpha, start, options.tol, options.max_iter)
-
-    def norm(self, state: State, alpha: float) -> float:
-        """The norm of the coordinates."""
-        return float(np.linalg.norm(state.coef))
-
-    def cancels(self, state: State, alpha: float) -> bool:
-        """Whether few digits are left, from the norms of rows and coefficients."""
-        values = self.machine.span.max_norm * float(np.abs(state.coef).max(initial=0.0))
-        return bool(_EPS * self._terms(state) > _FEW_DIGITS * max(values, self.scale))
-
-    @abstractmethod
-    def solution(self, state: State, alpha: float) -> Solution:
-        """The functions of a state."""
-
-    @abstractmethod
-    def _terms(self, state: State) -> float:
-        """A bound of the terms that add up to values."""
-
-    def _quality(self, state: State) -> dict[str, Any]:
-        return {"residual_": state.residual, "dual_gap_": state.bound}
-
-
-@dataclass(frozen=True)
-class LandmarkProblem(SpanProblem):
-    """Functions over landmarks."""
-
-    machine: LandmarkMachine
-
-    def solution(self, state: State, alpha: float) -> Solution:
-        """Coefficients of the landmarks, and measures of quality."""
-        quality = self._quality(state) | {"trace_error_": self.machine.trace_error}
-        dual = self.machine.coefficients(state)
-        return Solution(dual, state.intercept, state.error, quality)
-
-    def _terms(self, state: State) -> float:
-        size = float(np.linalg.norm(self.machine.coefficients(state)))
-        return self.machine.span.max_norm**2 * size
-
-
-@dataclass(frozen=True)
-class FeatureProblem(SpanProblem):
-    """Functions of explicit features, with coefficients of all rows if these are in memory."""
-
-    machine: FeatureMachine
-    data: Data | None = None
-
-    def solution(self, state: State, alpha: float) -> Solution:
-        """Coefficients of rows and of features, and measures of quality."""
-        machine, over_rows = self.machine, self.machine.representers(state, alpha)
-        further, dual = self._quality(state) | machine.features.quality, over_rows.dual
-        if self.data is None:
-            further |= {"points_": over_rows.points}
-        else:
-            dual = np.zeros((len(self.data.points), dual.shape[1]))
-            dual[self.data.rows] = over_rows.dual
-        function = machine.function(state)
-        return Solution(dual, machine.intercept(state), state.error, further, function)
-
-    def _terms(self, state: State) -> float:
-        return self.machine.max_feature_norm * float(np.linalg.norm(state.coef))
-
-
-@dataclass(frozen=True)
 class LowRankProblem(GramProblem):
     """Functions of landmarks or features whose loss has kinks, by the low-rank matrix of rows."""
 
     gram: LowRankMatrix
     origin: Array  # (m,): the mean of the coordinates of rows, zero if they are not centred
-    machine: LandmarkMachine | FeatureMachine
+    machine: SpanMachine
 
     @classmethod
-    def of(
-        cls, machine: LandmarkMachine | FeatureMachine, data: Data, fit_intercept: bool
-    ) -> LowRankProblem:
+    def of(cls, machine: SpanMachine, data: Data, fit_intercept: bool) -> LowRankProblem:
         """The problem with the coordinates of all rows in memory."""
         rows = machine.whitened_rows()
         diagonal = np.einsum("ij,ij->i", rows, rows)
@@ -214,13 +107,14 @@ class LowRankProblem(GramProblem):
         coordinates = self.gram.factor.T @ state.coef / alpha
         intercept = state.intercept - self.origin @ coordinates
         inner = replace(state, coef=coordinates, intercept=intercept)
-        if isinstance(machine, LandmarkMachine):
-            quality = {"trace_error_": machine.trace_error}
-            return Solution(machine.coefficients(inner), intercept, state.error, quality)
-        dual = np.zeros((len(self.data.points), self.data.task.n_outputs))
-        dual[self.data.rows] = state.coef / alpha
-        quality, function = machine.features.quality, machine.function(inner)
-        return Solution(dual, machine.intercept(inner), state.error, quality, function)
+        return Solution(
+            state.coef / alpha if machine.over_rows else machine.dual(inner, alpha),
+            machine.intercept(inner),
+            state.error,
+            machine.quality,
+            machine.function(inner),
+            machine.over_rows,
+        )
 
 
 def problem_in_memory(gram: Array, data: Data, fit_intercept: bool) -> GramProblem:
@@ -243,7 +137,7 @@ def problem_by_products(gram: Products, diagonal: Array, data: Data) -> GramProb
 
 
 #: The objective, for any weight of half the squared norm.
-MachineProblem = GramProblem | SpanProblem
+MachineProblem = GramProblem | SpanMachine
 
 
 class _Stopped(Exception):  # noqa: N818 (a request of a callback, not an error)
@@ -257,13 +151,16 @@ class Search:
         self,
         owner: str,
         problem: MachineProblem,
-        options: Options,
+        data: Data | None,
+        tol: float,
+        max_iter: int,
         report: Report,
         *,
         columns: bool,
         smooth: bool,
     ) -> None:
-        self.owner, self.problem, self.options, self.report = owner, problem, options, report
+        self.owner, self.problem, self.data, self.report = owner, problem, data, report
+        self.tol, self.max_iter = tol, max_iter
         self.columns, self.smooth = columns, smooth
         self.start, self.steps = problem.start(), 0
         self.stopped_short, self.warning = False, ""
@@ -294,6 +191,8 @@ class Search:
     ) -> dict[str, Any]:
         """The fitted attributes of a solution; several functions have a column each."""
         dual, intercept = solution.dual, solution.intercept
+        if solution.over_rows and self.data is not None:
+            dual = self.data.over_all_rows(dual)
         over_rows = {"dual_coef_": dual if self.columns else dual[:, 0]} if len(dual) else {}
         return {
             **over_rows,
@@ -315,7 +214,7 @@ class Search:
     def _solve(self, alpha: float) -> State:
         """The last state at one weight; every state is reported."""
         state: State | None = None
-        for state in self.problem.states(alpha, self.start, self.options):
+        for state in self.problem.states(alpha, self.start, self.tol, self.max_iter):
             self.steps += 1
             self._report(state, alpha)
         assert state is not None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,12 +19,28 @@ from mercer.solvers.newton.method import Start, State
 from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.newton.span import NewtonDirection, Problem, descend
 from mercer.solvers.newton.spans import Constants, Span
-from mercer.solvers.protocol import FitTask
+from mercer.solvers.protocol import FeatureFunction, FitTask
 
 Array = NDArray[np.floating[Any]]
 
 # Number of matrices of the size of the Hessian that are in memory at a time.
 _MATRICES = 4
+_EPS = float(np.finfo(np.float64).eps)
+# Largest relative rounding error of values of a converged function.
+_FEW_DIGITS = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Functions as a model stores them."""
+
+    dual: Array  # (m, k): coefficients over landmarks, or over the rows of positive weight
+    intercept: Array  # (k,)
+    error: float  # norm of the gradient, or the duality gap
+    # further fitted attributes: measures of quality, and points that stand for the rows
+    further: dict[str, Any] = field(default_factory=dict)
+    function: FeatureFunction | None = None  # the functions by explicit features, if they have any
+    over_rows: bool = True  # whether the coefficients are those of rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +51,7 @@ class MachineTask(FitTask):
     losses: tuple[RowLoss, ...]
     constants: Array  # (n_outputs,): initial intercepts, for the outputs of all losses in turn
     fit_intercept: bool  # whether intercepts are fitted, or keep their initial values
+    scale: float = 1.0  # typical size of values of the functions
 
     @property
     def joint_outputs(self) -> int:
@@ -53,8 +71,15 @@ class MachineTask(FitTask):
         )
 
 
-class SpanMachine:
-    """Minimises a task over the functions of a span."""
+def cancels(terms: float, values: float) -> bool:
+    """Whether few digits are left of values, from a bound of the terms that add up to them."""
+    return bool(_EPS * terms > _FEW_DIGITS * values)
+
+
+class SpanMachine(ABC):
+    """Minimises a task over the functions of a span, by sums over rows."""
+
+    over_rows = False  # whether the coefficients of a solution are those of rows
 
     def __init__(self, task: MachineTask, span: Span, direction: NewtonDirection) -> None:
         self.task, self.span, self.direction = task, span, direction
@@ -88,6 +113,42 @@ class SpanMachine:
             coef = np.zeros((len(self.span), state.coef.shape[1]))
             coef[: len(span)] = state.coef
             yield replace(state, coef=coef)
+
+    def norm(self, state: State, alpha: float) -> float:
+        """The norm of the functions."""
+        return float(np.linalg.norm(state.coef))
+
+    def cancels(self, state: State, alpha: float) -> bool:
+        """Whether few digits are left, from the norms of rows and coefficients."""
+        values = self.span.max_norm * float(np.abs(state.coef).max(initial=0.0))
+        return cancels(self._terms(state), max(values, self.task.scale))
+
+    def solution(self, state: State, alpha: float) -> Solution:
+        """The functions of a state, with measures of quality."""
+        quality = {"residual_": state.residual, "dual_gap_": state.bound} | self.quality
+        dual, intercept = self.dual(state, alpha), self.intercept(state)
+        return Solution(dual, intercept, state.error, quality, self.function(state), self.over_rows)
+
+    @abstractmethod
+    def dual(self, state: State, alpha: float) -> Array:
+        """The coefficients of landmarks or rows."""
+
+    @property
+    @abstractmethod
+    def quality(self) -> dict[str, Any]:
+        """Measures of the quality of the span."""
+
+    @abstractmethod
+    def _terms(self, state: State) -> float:
+        """A bound of the terms that add up to values."""
+
+    def function(self, state: State) -> FeatureFunction | None:
+        """The functions by explicit features, without their intercepts."""
+        return None
+
+    def intercept(self, state: State) -> Array:
+        """The intercepts."""
+        return state.intercept
 
 
 def _minimise(problem: Problem, start: Start, max_iter: int) -> Iterator[State]:

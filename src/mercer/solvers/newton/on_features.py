@@ -12,7 +12,6 @@ phi(x_i) becomes the i-th column of R.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +32,6 @@ from mercer.solvers.newton.span import NewtonDirection
 from mercer.solvers.newton.span_sums import Coefficients, WeightSums
 from mercer.solvers.newton.spans import FeatureSpan
 from mercer.solvers.protocol import FeatureFunction
-from mercer.solvers.ridge.representers import Representers
 
 Array = NDArray[np.floating[Any]]
 
@@ -53,6 +51,7 @@ class FeatureMachine(SpanMachine):
     """Minimises a task over functions of explicit features."""
 
     span: FeatureSpan
+    over_rows = True
 
     def __init__(self, task: MachineTask, features: KernelFeatures) -> None:
         self.features, self.rows = features, task.rows
@@ -78,10 +77,10 @@ class FeatureMachine(SpanMachine):
         super().__init__(replace(task, rows=rows), span, direction)
 
     @property
-    def max_feature_norm(self) -> float:
-        """A typical norm of features that are not centred."""
-        shift = 0.0 if self.origin is None else float(np.linalg.norm(self.origin))
-        return self.span.max_norm + shift
+    def quality(self) -> dict[str, Any]:
+        """The error of the features; for a stream, whose rows are not kept, also its first row."""
+        kept = isinstance(self.rows, InMemory)
+        return self.features.quality | ({} if kept else {"points_": self.rows.first_row})
 
     def function(self, state: State) -> FeatureFunction:
         """The functions, without their intercepts."""
@@ -94,16 +93,11 @@ class FeatureMachine(SpanMachine):
             return state.intercept
         return np.asarray(state.intercept - self.origin @ self.function(state).coef)
 
-    def representers(self, state: State, alpha: float) -> Representers:
-        """Rows and their dual coefficients; no coefficients if rows come from a stream."""
-        if not isinstance(self.rows, InMemory):
-            return Representers.of_stream(self.rows, state.intercept.shape)
-        derivatives = np.concatenate(list(self._derivatives(state)))
-        return Representers(self.rows.part.points, -derivatives / alpha)
-
-    def _derivatives(self, state: State) -> Iterator[Array]:
-        """Weighted derivatives of the losses in the values, for blocks of rows."""
-        assert isinstance(self.task.rows, InMemory)
+    def dual(self, state: State, alpha: float) -> Array:
+        """The coefficients of rows, from derivatives of the losses; none for a stream."""
+        blocks: list[Array] = [np.empty((0, len(state.intercept)))]
+        if not isinstance(self.task.rows, InMemory):
+            return blocks[0]
         functions = Coefficients(state.coef, state.intercept)
         for rows, targets, weights in self.span.rows(self.task.rows.part):
             values, first = functions.values(rows), 0
@@ -112,7 +106,12 @@ class FeatureMachine(SpanMachine):
                 mine = slice(first, first + loss.n_outputs)
                 derivatives[:, mine] = loss.derivative(targets, values[:, mine])
                 first = mine.stop
-            yield weights[:, None] * derivatives
+            blocks.append(-weights[:, None] * derivatives / alpha)
+        return np.concatenate(blocks)
+
+    def _terms(self, state: State) -> float:
+        shift = 0.0 if self.origin is None else float(np.linalg.norm(self.origin))
+        return (self.span.max_norm + shift) * float(np.linalg.norm(state.coef))
 
 
 def in_one_matrix(functions: int, width: int) -> bool:

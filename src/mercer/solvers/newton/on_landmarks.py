@@ -76,11 +76,19 @@ class LandmarkMachine(SpanMachine):
         )
         return cls(task, chosen.points, direction, chosen.indices)
 
-    def coefficients(self, state: State) -> Array:
+    def dual(self, state: State, alpha: float) -> Array:
         """The coefficients of all landmarks; zero for landmarks that others explain."""
         coef = np.zeros((len(self.points), state.coef.shape[1]))
         coef[self.kept] = self.span.landmark_coef(state.coef)
         return coef
+
+    def _terms(self, state: State) -> float:
+        return self.span.max_norm**2 * float(np.linalg.norm(self.dual(state, 1.0)))
+
+    @property
+    def quality(self) -> dict[str, Any]:
+        """The trace error."""
+        return {"trace_error_": self.trace_error}
 
     @cached_property
     def trace_error(self) -> float:
