@@ -127,21 +127,18 @@ class ConjugateGradient(Solver):
     def cost(self, problem: FitProblem) -> Cost:
         """The cost of products with the matrix and of the preconditioner."""
         n, rank = problem.n, self.rank_for(problem.n)
-        size = problem.factors * factor_size(n, rank, problem.dtype) + 64.0 * n * problem.columns
-        size = max(_WORK_SPACE * size, problem.compared_size(self.search_rows))
-        pairs = problem.solves * problem.iterations * float(n) ** 2
-        operations = problem.preconditioners * 2.0 * n * rank**2 + 2.0 * problem.coupled * pairs
-        operations += problem.search() + problem.variances
-        return Cost(self, size, operations + problem.compared(self.search_rows), pairs)
+        systems, (room, compared) = problem.systems, problem.compared(self.search_rows)
+        size = problem.factors * factor_size(n, rank, problem.dtype) + 64.0 * n * systems.columns
+        pairs = systems.count * problem.iterations * float(n) ** 2
+        operations = systems.preconditioners * 2.0 * n * rank**2 + 2.0 * systems.coupled * pairs
+        operations += problem.search() + problem.variances + compared
+        return Cost(self, max(_WORK_SPACE * size, room), operations, pairs)
 
     def _must_fit(self, problem: FitProblem) -> bool:
         return problem.n > problem.small_rows
 
     def _impractical(self, problem: FitProblem) -> str:
         return MANY_ROWS if problem.products_are_dear else ""
-
-    def _impossible(self, problem: FitProblem) -> str:
-        return problem.product_restriction
 
     def search(self, tasks: Sequence[RidgeTask]) -> SearchAnswer:
         """Compare candidates on a sample of rows, and solve for all rows at the best.

@@ -175,7 +175,7 @@ class RandomFeatures(FeatureSolver):
         return _FEATURES if self.map is None else getattr(self.map, "n_components", None)
 
     def _impossible(self, problem: FitProblem) -> str:
-        return problem.restriction or no_frequencies(problem.kernel, self.map)
+        return problem.restriction(self) or no_frequencies(problem.kernel, self.map)
 
     def features(self, task: FitTask) -> KernelFeatures:
         """The features of the map, fitted to the rows."""

@@ -50,6 +50,7 @@ from mercer.solvers.protocol import (
     Cost,
     FitProblem,
     Solver,
+    Systems,
     no_landmarks,
     not_positive,
     own_features,
@@ -158,9 +159,9 @@ class RidgeFit(Priced):
         return value_type(self.kernel, self.rows.any_points)
 
     @property
-    def columns(self) -> int:
-        """Right-hand sides of the linear system: the targets, and the intercept."""
-        return len(self.rows.statistics.targets) + 1
+    def systems(self) -> Systems:
+        """One linear system, for the targets and the intercept."""
+        return Systems(columns=len(self.rows.statistics.targets) + 1)
 
     @property
     def landmarks(self) -> int:
@@ -173,7 +174,7 @@ class RidgeFit(Priced):
     @property
     def matrix_is_dear(self) -> bool:
         """Whether the matrix of more than a few rows costs more than products with it."""
-        if self.n <= FEW_ROWS or self.restriction:
+        if self.n <= FEW_ROWS or not self.smallest_alpha > 0:
             return super().matrix_is_dear
         dearer = self.work(Cholesky()) > self.work(ConjugateGradient())
         return super().matrix_is_dear or dearer
@@ -183,14 +184,11 @@ class RidgeFit(Priced):
         m = 0 if landmarks is None else landmarks
         return self.searches * self.kernels * _EIGENVECTORS * float(m) ** 3
 
-    def compared(self, rows: int) -> float:
-        """Operations of the tridiagonal forms of some rows, one per kernel."""
-        return self.searches * self.kernels * _TRIDIAGONAL * float(min(rows, self.n)) ** 3
-
-    def compared_size(self, rows: int) -> float:
-        """Bytes of the matrix of these rows, and of its work space."""
-        matrix = float(min(rows, self.n)) ** 2 * self.dtype.itemsize
-        return self.searches * SPECTRAL_MATRICES * matrix
+    def compared(self, rows: int) -> tuple[float, float]:
+        """Bytes and operations of the tridiagonal forms of some rows, one per kernel."""
+        n = float(min(rows, self.n))
+        size = self.searches * SPECTRAL_MATRICES * n**2 * self.dtype.itemsize
+        return size, self.searches * self.kernels * _TRIDIAGONAL * n**3
 
     def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
         """Matrices held, and operations of eigenvectors, tridiagonal forms or a Cholesky factor."""
@@ -210,15 +208,9 @@ class RidgeFit(Priced):
         """The obstacle of n / sqrt(3) features or more, whose sums cost more than a factor."""
         return MANY_FEATURES if 3 * width**2 >= self.n**2 else ""
 
-    @property
-    def restriction(self) -> str:
-        """The obstacle of alpha = 0: only the whole matrix then determines the coefficients."""
-        return "" if self.smallest_alpha > 0 else "alpha is 0"
-
-    @property
-    def landmark_restriction(self) -> str:
-        """No obstacle: the system of landmarks is solved at alpha = 0 too."""
-        return ""
+    def restriction(self, solver: Solver) -> str:
+        """The obstacle of alpha = 0: only the matrix of rows or of landmarks is solved then."""
+        return "" if self.smallest_alpha > 0 or solver.has_landmarks else "alpha is 0"
 
     @property
     def needs_matrix(self) -> str:
@@ -285,20 +277,19 @@ class GaussianProcessFit(Priced):
     learning_matrices: ClassVar[float] = 3.2
 
     @property
-    def columns(self) -> int:
-        """Right-hand sides that need memory: none, since the factors include theirs."""
-        return 0
+    def systems(self) -> Systems:
+        """One system: the bound with its gradient, whose factors include right-hand sides."""
+        return Systems(columns=0, landmark_work=5.0)
 
-    @property
-    def landmark_work(self) -> float:
-        """Operations per row and pair of landmarks, for the bound and its gradient."""
-        return 5.0
-
-    @property
-    def restriction(self) -> str:
+    def restriction(self, solver: Solver) -> str:
         """The obstacle of kernel, noise or criterion to solvers without the whole matrix."""
+        return "" if self.needs_matrix == UNKNOWN else self.needs_matrix
+
+    @property
+    def needs_matrix(self) -> str:
+        """Why the whole matrix is taken: the kernel, or the obstacle to the bound."""
         kernel = no_landmarks(self.kernel)
-        return self.bound_obstacle if kernel in ("", UNKNOWN) else kernel
+        return self.bound_obstacle or kernel if kernel in ("", UNKNOWN) else kernel
 
     def search(self, landmarks: int | None = None) -> float:
         """Operations of the evaluations of the bound on a sample of rows."""
@@ -432,7 +423,7 @@ def forecast(problem: Priced, asked: Cost | None = None) -> Forecast:
 def _timed(problem: FitProblem, costs: Sequence[Cost]) -> tuple[Cost, ...]:
     """The costs in seconds on this machine; kernel values are timed on rows in memory."""
     rate, rows = operations_per_second(), problem.rows
-    if problem.uses_threads:
+    if problem.systems.uses_threads:
         rate *= gain_of_threads()
     points = rows.part.points if isinstance(rows, InMemory) else rows.first_row
     pair = seconds_per_pair(problem.kernel, points) if len(points) > 1 else PAIR / rate

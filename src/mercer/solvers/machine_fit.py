@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from mercer.parallel import cached_property
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import JOINT_MATRICES, KINKED_MATRICES, NEWTON_MATRICES, Cholesky
 from mercer.solvers.explicit import Primal
@@ -14,7 +15,7 @@ from mercer.solvers.forecast import Candidates, Priced, as_reason
 from mercer.solvers.kernel_features import may_hold
 from mercer.solvers.newton.on_features import UNKNOWNS, in_one_matrix
 from mercer.solvers.nystrom import NystromSolver
-from mercer.solvers.protocol import FEW_ROWS, MANY_FEATURES, PATIENCE, Solver
+from mercer.solvers.protocol import FEW_ROWS, MANY_FEATURES, PATIENCE, Solver, Systems
 
 _KINKS = "the loss has kinks"
 
@@ -50,52 +51,31 @@ class MachineFit(Priced):
         """The number of rows of positive weight."""
         return self.rows.statistics.rows
 
-    @property
-    def coupled(self) -> int:
-        """All functions, or one after the other."""
-        return self.outputs if self.joint else 1
-
-    @property
-    def columns(self) -> int:
-        """One for each function that is fitted with others."""
-        return self.coupled
-
-    @property
-    def functions(self) -> int:
-        """The number of functions."""
-        return self.outputs
-
-    @property
-    def solves(self) -> float:
-        """Newton steps of all functions."""
-        return float(self.steps) * self.outputs / self.coupled
-
-    @property
-    def uses_threads(self) -> bool:
-        """Steps for losses with kinks factorise few rows at a time."""
-        return self.smooth
-
-    @property
-    def preconditioners(self) -> float:
-        """One for each step; one for all if several functions are fitted together."""
-        return 1.0 if self.joint else self.solves
-
-    @property
-    def landmark_work(self) -> float:
-        """Second derivatives of all pairs of functions that are fitted together."""
-        return self._blocks if self.smooth else self.kinked_passes / self.steps
+    @cached_property
+    def systems(self) -> Systems:
+        """One linear system for each Newton step of a function, or of all that are coupled."""
+        coupled = self.outputs if self.joint else 1
+        steps = float(self.steps) * self.outputs / coupled
+        return Systems(
+            steps,
+            self.outputs,
+            coupled,
+            columns=coupled,
+            preconditioners=1.0 if self.joint else steps,
+            landmark_work=self._blocks if self.smooth else self.kinked_passes / self.steps,
+            uses_threads=self.smooth,  # steps for losses with kinks factorise few rows at a time
+        )
 
     @property
     def _blocks(self) -> float:
         """Blocks of second derivatives of the functions that are fitted together."""
-        k = self.coupled
-        return max(1.0, k * (k - 1) / 2)
+        return max(1.0, self.outputs * (self.outputs - 1) / 2) if self.joint else 1.0
 
     @property
     def landmarks(self) -> int:
         """Few enough that one matrix holds the unknowns."""
         most = self.most_landmarks if self.smooth else self.most_kinked_landmarks
-        return min(most, max(100, UNKNOWNS // self.coupled), self.n)
+        return min(most, max(100, UNKNOWNS // self.systems.coupled), self.n)
 
     @property
     def _landmark_solver(self) -> NystromSolver:
@@ -116,26 +96,26 @@ class MachineFit(Priced):
 
     def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
         """A factor in each step, or iterations if several functions are fitted together."""
-        n, k = float(self.n), self.coupled
+        n, k, steps = float(self.n), self.systems.coupled, self.systems.count
         if not self.smooth:
             return KINKED_MATRICES, self.outputs * self.kinked_cubes * n**3
         if k > 1:
-            return JOINT_MATRICES, 2 * k * self.solves * self.iterations * n**2 + n**3 / 3
-        return NEWTON_MATRICES, self.solves * n**3 / 3
+            return JOINT_MATRICES, 2 * k * steps * self.iterations * n**2 + n**3 / 3
+        return NEWTON_MATRICES, steps * n**3 / 3
 
     def features(self, width: int, *, approximate: bool = False) -> tuple[float, float]:
         """Second derivatives in each step, in one matrix or by iterations."""
-        n, k, solves = self.n, self.coupled, self.solves
+        n, k, steps = self.n, self.systems.coupled, self.systems.count
         stored, turning = self.stored(width), 0.0
         if n < width and self.in_memory:  # rows become coordinates in the span of their features
             stored, turning, width = 16.0 * n * width, 4.0 * width * n**2, n
         if not self.smooth:
             return stored, self.outputs * self.kinked_passes * n * width**2 + turning
         if in_one_matrix(k, width):
-            operations = solves * (self._blocks * n * width**2 + (k * width) ** 3 / 3)
+            operations = steps * (self._blocks * n * width**2 + (k * width) ** 3 / 3)
             return 32.0 * (k * width) ** 2 + stored, operations + turning
         iterations = 4.0 * self.iterations * n * width
-        return 32.0 * k * width**2 + stored, solves * k * (iterations + width**3) + turning
+        return 32.0 * k * width**2 + stored, steps * k * (iterations + width**3) + turning
 
     def feature_obstacle(self, width: int) -> str:
         """Features pay if their operations are fewer than those of the matrix."""
@@ -148,15 +128,10 @@ class MachineFit(Priced):
             return self.kinked_copies * size
         return size if self.in_memory and may_hold(size) else 0.0
 
-    @property
-    def restriction(self) -> str:
-        """Losses with kinks are minimised with all rows in memory."""
-        return "" if self.smooth or self.in_memory else _KINKS
-
-    @property
-    def product_restriction(self) -> str:
-        """Newton's equations of losses with kinks are solved by factors."""
-        return "" if self.smooth else _KINKS
+    def restriction(self, solver: Solver) -> str:
+        """Losses with kinks need all rows in memory, and are solved by factors, not products."""
+        possible = self.smooth or (self.in_memory and not solver.needs_all_rows)
+        return "" if possible else _KINKS
 
     def candidates(self) -> Candidates:
         """Features, the matrix, products with it, landmarks."""

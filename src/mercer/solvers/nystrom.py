@@ -72,7 +72,7 @@ class LandmarkSolver(Solver):
         return min(n, self.n_landmarks) if isinstance(chosen, str) else len_of(chosen)
 
     def _impossible(self, problem: FitProblem) -> str:
-        return problem.landmark_restriction or (WHITE if contains_noise(problem.kernel) else "")
+        return problem.restriction(self) or (WHITE if contains_noise(problem.kernel) else "")
 
     def _select(self, task: RidgeTask) -> Landmarks:
         return selection.select_rows(
@@ -134,9 +134,10 @@ class NystromSolver(LandmarkSolver):
     def cost(self, problem: FitProblem) -> Cost:
         """The cost of sums over pairs of landmarks, in one pass per linear system."""
         n, m = problem.n, self.count(problem.n)
-        size = 8.0 * problem.landmark_matrices * (problem.coupled * m) ** 2 + problem.stored(m)
+        systems = problem.systems
+        size = 8.0 * problem.landmark_matrices * (systems.coupled * m) ** 2 + problem.stored(m)
         selection = 0.0 if _is_uniform(self.landmarks) else _SELECTION
-        work = (problem.solves * problem.landmark_work + selection) * n * m**2
+        work = (systems.count * systems.landmark_work + selection) * n * m**2
         return Cost(self, size, problem.search(m) + work, float(n) * m)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
@@ -228,9 +229,9 @@ class Falkon(LandmarkSolver):
     def cost(self, problem: FitProblem) -> Cost:
         """The cost of passes over pairs of rows and landmarks, and of the preconditioner."""
         n, m = problem.n, self.count(problem.n)
-        passes = problem.solves * _ITERATIONS * n * m
+        passes = problem.systems.count * _ITERATIONS * n * m
         operations = problem.search() + problem.variances + float(m) ** 3
-        return Cost(self, 8.0 * 4 * problem.functions * m**2, operations, passes)
+        return Cost(self, 8.0 * 4 * problem.systems.functions * m**2, operations, passes)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         task.the_alpha("Falkon")

@@ -78,12 +78,25 @@ def no_landmarks(kernel: Kernel) -> str:
 # What is priced -----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Systems:
+    """The linear systems that a fit solves."""
+
+    count: float = 1.0  # linear systems
+    functions: int = 1  # functions that are fitted
+    coupled: int = 1  # functions that one linear system is solved for
+    columns: int = 1  # right-hand sides of a linear system that need memory
+    preconditioners: float = 1.0  # preconditioners that iterations need
+    landmark_work: float = 1.0  # operations for each row and pair of landmarks, in each system
+    uses_threads: bool = True  # whether linear algebra is large enough to be shared by threads
+
+
 @dataclass(frozen=True, eq=False)
 class FitProblem(ABC):
     """A fit, as far as the cost of solvers and the obstacles to them depend on it.
 
-    A subclass for each kind of model says how many linear systems a fit solves, and how many
-    matrices it holds.
+    A subclass for each kind of model says which linear systems a fit solves, and how many matrices
+    it holds.
     """
 
     kernel: Kernel  # resolved
@@ -146,47 +159,13 @@ class FitProblem(ABC):
         return self.n > self.product_rows
 
     @property
-    def uses_threads(self) -> bool:
-        """Whether linear algebra is large enough to be shared by threads."""
-        return True
+    def systems(self) -> Systems:
+        """The linear systems that the fit solves."""
+        return Systems()
 
-    def compared(self, rows: int) -> float:
-        """Operations to compare candidates on some rows; none if nothing is chosen."""
-        return 0.0
-
-    def compared_size(self, rows: int) -> float:
-        """Bytes to compare candidates on some rows."""
-        return 0.0
-
-    @property
-    def columns(self) -> int:
-        """Right-hand sides of a linear system."""
-        return 1
-
-    @property
-    def coupled(self) -> int:
-        """Functions that one linear system is solved for."""
-        return 1
-
-    @property
-    def functions(self) -> int:
-        """Functions that are fitted."""
-        return 1
-
-    @property
-    def solves(self) -> float:
-        """Linear systems that the fit solves."""
-        return 1.0
-
-    @property
-    def preconditioners(self) -> float:
-        """Preconditioners that iterations need."""
-        return 1.0
-
-    @property
-    def landmark_work(self) -> float:
-        """Operations for each row and pair of landmarks, in each linear system."""
-        return 1.0
+    def compared(self, rows: int) -> tuple[float, float]:
+        """Bytes and operations to compare candidates on some rows; none if nothing is chosen."""
+        return 0.0, 0.0
 
     def search(self, landmarks: int | None = None) -> float:
         """Operations of a search of hyper-parameters on landmarks, if there is one."""
@@ -213,25 +192,14 @@ class FitProblem(ABC):
         """Operations of the landmarks beside a mean that is found by iterations."""
         return 0.0
 
-    @property
-    def restriction(self) -> str:
-        """The obstacle to every solver but those of the whole matrix."""
+    def restriction(self, solver: Solver) -> str:
+        """The obstacle to a solver that does not store the whole matrix, beside the kernel."""
         return ""
-
-    @property
-    def product_restriction(self) -> str:
-        """The obstacle to solvers by products with the matrix."""
-        return self.restriction
-
-    @property
-    def landmark_restriction(self) -> str:
-        """The obstacle to landmarks, beside what the kernel says."""
-        return self.restriction
 
     @property
     def needs_matrix(self) -> str:
         """Why the whole matrix is taken however many rows there are; empty if it is not."""
-        return self.restriction or no_landmarks(self.kernel)
+        return no_landmarks(self.kernel)
 
     @cached_property
     def own_features(self) -> tuple[int | None, str]:
@@ -565,7 +533,7 @@ class Solver(ABC):
     def _impossible(self, problem: FitProblem) -> str:
         """What forbids this solver, beside the kernel's validity and memory."""
         exact_features = self.has_features and not self.is_approximate
-        return problem.restriction or (problem.own_features[1] if exact_features else "")
+        return problem.restriction(self) or (problem.own_features[1] if exact_features else "")
 
     def _impractical(self, problem: FitProblem) -> str:
         """What stops only "auto" from taking this solver."""

@@ -175,7 +175,7 @@ def _require_possible(owner: str, problem: GaussianProcessFit, solver: Solver) -
     if solver.is_dense:
         return
     require_no_noise(problem.kernel, owner)
-    obstacle = problem.restriction
+    obstacle = problem.restriction(solver)
     if solver.has_features and not solver.is_approximate and problem.own_features[0] is None:
         obstacle = "the kernel has no finite features, or too many"
     if obstacle:
