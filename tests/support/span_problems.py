@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 import mercer as mc
 from mercer.kernels.points import Points
+from mercer.landmarks.features import LandmarkFeatures
 from mercer.linalg.whitening import whiten
 from mercer.rows.rows import RowBlock, RowStatistics
 from mercer.solvers.newton.row_losses import JointLoss, RowLoss, SingleLoss
-from mercer.solvers.newton.spans import Constants, FeatureSpan, LandmarkSpan, Span
+from mercer.solvers.newton.spans import CONSTANTS, FeatureSpan, LandmarkSpan, Span
 
 Array = NDArray[np.floating[Any]]
 RNG = np.random.default_rng(0)
@@ -74,8 +75,7 @@ class Parts:
 
 def span(*, whitened: bool = True) -> LandmarkSpan:
     points = mc.Points(X[:M])
-    found = whiten(KERNEL(points))
-    return LandmarkSpan(KERNEL, points[found.kept], found.upper, whitened)
+    return LandmarkSpan(LandmarkFeatures.of(KERNEL, points, whiten(KERNEL(points))), whitened)
 
 
 @dataclass(frozen=True)
@@ -100,5 +100,5 @@ SPANS: dict[str, Span] = {
     "features": FeatureSpan(Monomials(sparse=False), 6),
     "about": FeatureSpan(Monomials(sparse=False), 6, np.arange(6.0)),
     "sparse": FeatureSpan(Monomials(sparse=True), 6, sparse=True),
-    "constants": Constants(),
+    "constants": CONSTANTS,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -29,16 +29,6 @@ from mercer.linalg.pivoted_cholesky import pivoted_cholesky
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import RowDraw
 from mercer.sampling import random_numbers, seed_from, uniform_rows
-
-__all__ = [
-    "KernelColumns",
-    "Landmarks",
-    "check_choice",
-    "contains_noise",
-    "require_no_noise",
-    "select",
-    "select_rows",
-]
 
 Array = NDArray[np.floating[Any]]
 RowNumbers = NDArray[np.intp]
@@ -172,31 +162,34 @@ def select_rows(
     resolved = rows.resolve(kernel)
     if resolved.input_tags()["pairwise"]:
         resolved(rows.first_row)  # refuses a matrix that is not square
-    explicit = _explicit_landmarks(resolved, rows.first_row, len(rows), how, owner)
-    if isinstance(explicit, Points):
-        return Landmarks(explicit, None)
-    if explicit is not None:
-        return Landmarks(rows.points_at(explicit), explicit)
-    if how not in _METHODS:
-        _unknown(how, owner, also)
-    size = _size(n_landmarks, rows.statistics.rows, owner)
-    if size is None:
-        everything = _counted(rows)
-        return Landmarks(rows.points_at(everything), everything)
-    rng = random_numbers(random_state, owner)
-    if how == "uniform":
-        chosen = _uniform(rows, size, rng)
-        return Landmarks(rows.points_at(chosen), chosen)
+    chosen = _explicit_landmarks(resolved, rows.first_row, len(rows), how, owner)
+    if isinstance(chosen, Points):
+        return Landmarks(chosen, None)
+    if chosen is None:
+        if how not in _METHODS:
+            _unknown(how, owner, also)
+        size = _size(n_landmarks, rows.statistics.rows, owner)
+        if size is None:
+            chosen = _counted(rows)
+        elif how == "uniform":
+            chosen = _uniform(rows, size, random_numbers(random_state, owner))
+        else:
+            rng = random_numbers(random_state, owner)
+            return _by_kernel_values(rows, _Choice(how, resolved, size, alpha, rng))
+    return Landmarks(rows.points_at(chosen), chosen)
+
+
+def _by_kernel_values(rows: RowSource, choice: _Choice) -> Landmarks:
+    """Choose among all rows or, if they are not in memory, among as many as fit."""
     if isinstance(rows, InMemory):
-        return _Choice(how, resolved, size, alpha, rng)(rows.part).landmarks
-    numbers = _candidates(rows, size, rng)
-    made = rows.apply_to(numbers, _Choice(how, resolved, size, alpha, deepcopy(rng)))
+        return choice(rows.part)[0]
+    numbers = _candidates(rows, choice.size, choice.rng)
+    chosen, state = rows.apply_to(numbers, replace(choice, rng=deepcopy(choice.rng)))
     # Another process may have drawn the random numbers: continue from its state.
-    rng.set_state(made.state)
-    chosen_points = made.landmarks
+    choice.rng.set_state(state)
     # The trace error of a sample is not that of all rows.
-    error = chosen_points.trace_error if len(numbers) == len(rows) else None
-    return Landmarks(chosen_points.points, numbers[chosen_points.indices], error)
+    error = chosen.trace_error if len(numbers) == len(rows) else None
+    return Landmarks(chosen.points, numbers[chosen.indices], error)
 
 
 def check_choice(how: Any, n_landmarks: Any, owner: str, also: tuple[str, ...] = ()) -> None:
@@ -220,33 +213,6 @@ def _candidates(rows: RowSource, size: int, rng: Any) -> RowNumbers:
     # Bytes per row: a value per landmark, a tenth more for a block of columns, and work vectors.
     most = max(2 * size, rows.rows_within(_CANDIDATE_BYTES, 9 * size + _VECTORS * 8))
     return np.arange(n) if n <= most else np.sort(uniform_rows(n, most, rng))
-
-
-@dataclass(frozen=True, eq=False)
-class _Chosen:
-    """Landmarks, and the state of the random numbers after the choice."""
-
-    landmarks: Landmarks
-    state: Any
-
-
-@dataclass(frozen=True, eq=False)
-class _Choice:
-    """Chooses landmarks in a block of rows, in the process that holds them."""
-
-    how: str
-    kernel: Kernel
-    size: int
-    alpha: float | None
-    rng: np.random.RandomState
-
-    def __call__(self, part: RowBlock) -> _Chosen:
-        method, points = _METHODS[self.how], part.points
-        indices, error = method(self.kernel, points, self.size, part.weights, self.rng, self.alpha)
-        if not len(indices):  # a kernel that is 0 everywhere: take any row
-            indices = np.flatnonzero(part.mass)[:1]
-        landmarks = Landmarks(points[indices].detached(), indices, error)
-        return _Chosen(landmarks, self.rng.get_state(legacy=False))
 
 
 def contains_noise(kernel: Kernel) -> bool:
@@ -331,56 +297,71 @@ def _uniform(rows: RowSource, size: int, rng: Any) -> RowNumbers:
     return rows.map_sum(RowDraw(size, seed_from(rng))).rows
 
 
-def _kmeans(
-    kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: Any
-) -> tuple[RowNumbers, None]:
-    access = KernelColumns(kernel, points)
-    seeds = far_seeds(
-        access.columns,
-        access.diagonal,
-        size,
-        weights=weights,
-        rng=rng,
-        entries=access.entries,
-    )
-    return seeds, None
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """Chooses landmarks in a block of rows, in the process that holds them."""
 
+    how: str
+    kernel: Kernel
+    size: int
+    alpha: float | None
+    rng: np.random.RandomState
 
-def _rpcholesky(
-    kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: Any
-) -> tuple[RowNumbers, float]:
-    access = KernelColumns(kernel, points, weights)
-    diagonal = access.diagonal
-    memory.require(
-        int(1.2 * len(points) * size * diagonal.itemsize),  # the factor, and blocks of columns
-        f"randomly pivoted Cholesky of {len(points)} rows with {size} landmarks",
-        'choose the landmarks by "leverage" or "uniform", or take fewer',
-    )
-    factor = pivoted_cholesky(access.columns, diagonal, size, rng=rng, entries=access.entries)
-    return factor.pivots, factor.trace_error
+    def __call__(self, part: RowBlock) -> tuple[Landmarks, Any]:
+        """The landmarks, and the state of the random numbers after the choice."""
+        indices, error = _METHODS[self.how](self, part)
+        if not len(indices):  # a kernel that is 0 everywhere: take any row
+            indices = np.flatnonzero(part.mass)[:1]
+        landmarks = Landmarks(part.points[indices].detached(), indices, error)
+        return landmarks, self.rng.get_state(legacy=False)
 
+    def kmeans(self, part: RowBlock) -> tuple[RowNumbers, None]:
+        """Rows far apart."""
+        access = KernelColumns(self.kernel, part.points)
+        seeds = far_seeds(
+            access.columns,
+            access.diagonal,
+            self.size,
+            weights=part.weights,
+            rng=self.rng,
+            entries=access.entries,
+        )
+        return seeds, None
 
-def _leverage(
-    kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: float | None
-) -> tuple[RowNumbers, None]:
-    access = KernelColumns(kernel, points, weights)
-    diagonal = access.diagonal
-    ridge = _ridge_for(access, size, rng) if alpha is None else alpha
-    scores = leverage_scores(
-        access.columns, diagonal, ridge, n_samples=size, rng=rng, entries=access.entries
-    )
-    size = min(size, int(np.count_nonzero(scores)))
-    if size == 0:
-        return np.empty(0, np.intp), None
-    return rng.choice(len(points), size=size, replace=False, p=scores / scores.sum()), None
+    def rpcholesky(self, part: RowBlock) -> tuple[RowNumbers, float]:
+        """Random pivots of a Cholesky factor, and the trace error."""
+        access, n = KernelColumns(self.kernel, part.points, part.weights), len(part)
+        diagonal = access.diagonal
+        memory.require(
+            int(1.2 * n * self.size * diagonal.itemsize),  # the factor, and blocks of columns
+            f"randomly pivoted Cholesky of {n} rows with {self.size} landmarks",
+            'choose the landmarks by "leverage" or "uniform", or take fewer',
+        )
+        factor = pivoted_cholesky(
+            access.columns, diagonal, self.size, rng=self.rng, entries=access.entries
+        )
+        return factor.pivots, factor.trace_error
+
+    def leverage(self, part: RowBlock) -> tuple[RowNumbers, None]:
+        """Rows in proportion to ridge leverage scores."""
+        access, rng = KernelColumns(self.kernel, part.points, part.weights), self.rng
+        diagonal = access.diagonal
+        ridge = _ridge_for(access, self.size, rng) if self.alpha is None else self.alpha
+        scores = leverage_scores(
+            access.columns, diagonal, ridge, n_samples=self.size, rng=rng, entries=access.entries
+        )
+        size = min(self.size, int(np.count_nonzero(scores)))
+        if size == 0:
+            return np.empty(0, np.intp), None
+        return rng.choice(len(part), size=size, replace=False, p=scores / scores.sum()), None
 
 
 # Methods that look at kernel values; "uniform" needs none.
 _METHODS: dict[str, Any] = {
-    "rpcholesky": _rpcholesky,
+    "rpcholesky": _Choice.rpcholesky,
     "uniform": None,
-    "kmeans++": _kmeans,
-    "leverage": _leverage,
+    "kmeans++": _Choice.kmeans,
+    "leverage": _Choice.leverage,
 }
 
 

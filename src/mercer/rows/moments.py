@@ -94,16 +94,8 @@ class Moments:
         if other.weight > self.weight:  # keep the origin of the larger weight
             return other + self
         moved = other.about(self.shift)
-        return replace(
-            self,
-            rows=self.rows + moved.rows,
-            weight=self.weight + moved.weight,
-            features=self.features + moved.features,
-            targets=self.targets + moved.targets,
-            squares=self.squares + moved.squares,
-            products=self.products + moved.products,
-            energy=self.energy + moved.energy,
-        )
+        added = ("rows", "weight", "features", "targets", "squares", "products", "energy")
+        return replace(self, **{name: getattr(self, name) + getattr(moved, name) for name in added})
 
     def about(self, shift: Array) -> Moments:
         """The sums about another origin of the features."""

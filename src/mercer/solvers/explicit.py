@@ -218,7 +218,7 @@ def _fit(task: RidgeTask, features: KernelFeatures, *, every: bool) -> _FeatureF
     alpha = None if every or task.compares else float(task.alphas[0])
     eps = float(np.finfo(np.float64).eps)
     problem = feature_equations(sums, None, alpha, eps, fit_intercept=task.fit_intercept)
-    alphas, errors = (task.alphas, None) if every else choose(task, problem, features.features)
+    alphas, errors = choose(task, problem, features.features, every=every)
     coef = np.stack([problem.solve(alpha)[0] for alpha in alphas])
     intercept = np.stack([problem.intercept(at) for at in coef])
     columns = np.moveaxis(coef, 0, 1).reshape(features.width, -1)

@@ -42,14 +42,22 @@ class KernelFeatures:
 
 
 def of_kernel(task: FitTask) -> KernelFeatures:
-    """The kernel's own features."""
-    features = OwnFeatures.of(task)
-    return KernelFeatures(features, len(features.names))
+    """The kernel's own features, in the columns that occur in the rows."""
+    kernel, some = task.kernel, task.rows.first_row
+    if sp.issparse(kernel.feature_map(some)):
+        if not isinstance(task.rows, InMemory):
+            raise DataError(
+                f"{task.owner}: which features {kernel!r:.80} has depends on the rows, and these "
+                "come in blocks; take solvers.NystromSolver(), or pass all rows at once."
+            )
+        some = task.rows.part.points
+    names = kernel.feature_names(some)
+    return KernelFeatures(OwnFeatures(kernel, names), len(names))
 
 
 def of_map(map_: Any, task: FitTask) -> KernelFeatures:
-    """The features of a fitted map, with their error."""
-    transform = fitted_map(map_, task)
+    """The features of a map, fitted to the rows of the task, with their error."""
+    transform = Transform(_fitted(_of_the_kernel(clone(map_), task), task))
     width = int(transform(task.rows.first_row).shape[1])
     n = len(task.rows)
     some = np.sort(uniform_rows(n, min(n, _SAMPLE_ROWS), np.random.RandomState(0)))
@@ -57,11 +65,6 @@ def of_map(map_: Any, task: FitTask) -> KernelFeatures:
     return KernelFeatures(
         transform, width, {"feature_map_": transform.fitted, "kernel_error_": error}
     )
-
-
-def fitted_map(map_: Any, task: FitTask) -> Transform:
-    """The map of the task's kernel, fitted to its rows."""
-    return Transform(_fitted(_of_the_kernel(clone(map_), task), task))
 
 
 def unbound_map(map_: Any, task: FitTask) -> Any:
@@ -102,19 +105,6 @@ class OwnFeatures:
 
     kernel: Kernel
     names: list[str]  # the columns
-
-    @classmethod
-    def of(cls, task: FitTask) -> OwnFeatures:
-        """The features of the rows of a task."""
-        kernel, head = task.kernel, task.rows.first_row
-        if not sp.issparse(kernel.feature_map(head)):
-            return cls(kernel, kernel.feature_names(head))
-        if isinstance(task.rows, InMemory):
-            return cls(kernel, kernel.feature_names(task.rows.part.points))
-        raise DataError(
-            f"{task.owner}: which features {kernel!r:.80} has depends on the rows, and these come "
-            "in blocks; take solvers.NystromSolver(), or pass all rows at once."
-        )
 
     def __call__(self, points: Points) -> Any:
         """Rows of features, dense or sparse."""

@@ -35,6 +35,7 @@ from mercer.solvers.protocol import (
     WHITE,
     Cost,
     FitProblem,
+    FitTask,
     PathAnswer,
     RidgeAnswer,
     RidgeTask,
@@ -74,10 +75,10 @@ class LandmarkSolver(Solver):
     def _impossible(self, problem: FitProblem) -> str:
         return problem.restriction(self) or (WHITE if contains_noise(problem.kernel) else "")
 
-    def _select(self, task: RidgeTask) -> Landmarks:
+    def _select(self, task: FitTask, candidates: RowSource) -> Landmarks:
         return selection.select_rows(
             task.kernel,
-            task.rows,
+            candidates,
             self.landmarks,
             self.n_landmarks,
             random_state=self.random_state,
@@ -86,7 +87,8 @@ class LandmarkSolver(Solver):
 
     def machine(self, task: MachineTask, candidates: RowSource) -> LandmarkMachine:
         """The problem of a machine over landmarks selected among rows."""
-        return LandmarkMachine.choose(task, self, candidates, self.direct)
+        chosen = self._select(task, candidates)
+        return LandmarkMachine(task, chosen.points, self.direct, chosen.indices)
 
     @property
     @abstractmethod
@@ -141,11 +143,11 @@ class NystromSolver(LandmarkSolver):
         return Cost(self, size, problem.search(m) + work, float(n) * m)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
-        chosen = self._select(task)
+        chosen = self._select(task, task.rows)
         return replace(landmarks.solve(task, chosen.points), rows=chosen.indices)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
-        return landmarks.path(task, self._select(task).points)
+        return landmarks.path(task, self._select(task, task.rows).points)
 
     @property
     def direct(self) -> DirectNewton:
@@ -237,14 +239,15 @@ class Falkon(LandmarkSolver):
         task.the_alpha("Falkon")
         stopped = self._stopped(task) if task.resumes else None
         seeded = self if stopped is None else self.replace(random_state=stopped.seed)
-        chosen = seeded._select(task)
+        chosen = seeded._select(task, task.rows)
         system = FalkonSystem(task, chosen.points, self.tol, self.max_iter)
         answer = iterations.solve(task, system, self.tol, self.max_iter, stopped)
         require_finite(answer.dual)
         return replace(answer, rows=chosen.indices)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
-        system = FalkonSystem(task, self._select(task).points, self.tol, self.max_iter)
+        chosen = self._select(task, task.rows)
+        system = FalkonSystem(task, chosen.points, self.tol, self.max_iter)
         return iterations.path(task, system, self.tol, self.max_iter)
 
     def _stopped(self, task: RidgeTask) -> Stopped:

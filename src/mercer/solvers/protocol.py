@@ -599,34 +599,30 @@ class Solver(ABC):
 
     def replace(self, **params: Any) -> Self:
         """A copy with other values of some parameters, given by name."""
-        known = self.get_params()
-        for name in params:
-            outer = name.partition("__")[0]
-            if name not in known and outer != name and outer in known:
-                self._require_parameters(outer, params.get(outer, known[outer]), name)
-            elif name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {close[0]}? " if close else ""
-                raise ParameterError(
-                    f"{type(self).__name__}: {name} is not a parameter; {hint}the parameters are "
-                    f"{', '.join(known) or 'none'}."
-                )
+        owner, known = type(self).__name__, self.get_params()
         own = {name: value for name, value in params.items() if "__" not in name}
         inner: dict[str, dict[str, Any]] = {}
-        for path in params.keys() - own.keys():
-            name, _, rest = path.partition("__")
-            inner.setdefault(name, {})[rest] = params[path]
+        for path, value in params.items():
+            name, nested, rest = path.partition("__")
+            if path not in known and not (nested and name in known):
+                close = difflib.get_close_matches(path, known, n=1)
+                hint = f"did you mean {close[0]}? " if close else ""
+                raise ParameterError(
+                    f"{owner}: {path} is not a parameter; {hint}the parameters are "
+                    f"{', '.join(known) or 'none'}."
+                )
+            if nested:
+                inner.setdefault(name, {})[rest] = value
         for name, values in inner.items():
-            own[name] = clone(own.get(name, getattr(self, name))).set_params(**values)
+            outer = own.get(name, known[name])
+            if not _has_parameters(outer):
+                raise ParameterError(
+                    f"{owner}: {name} = {outer!r:.80} has no parameters, so that "
+                    f"{name}__{next(iter(values))} cannot be set; pass an object as {name} first, "
+                    f"such as {owner}({name}=...)."
+                )
+            own[name] = clone(outer).set_params(**values)
         return replace(self, **own)  # type: ignore[type-var]
-
-    def _require_parameters(self, name: str, value: Any, path: str) -> None:
-        if not _has_parameters(value):
-            raise ParameterError(
-                f"{type(self).__name__}: {name} = {value!r:.80} has no parameters, so that {path} "
-                f"cannot be set; pass an object as {name} first, such as "
-                f"{type(self).__name__}({name}=...)."
-            )
 
     def set_params(self, **params: Any) -> NoReturn:
         """Refuse: the object is immutable. Use `replace`, which returns a new one."""

@@ -31,14 +31,7 @@ _REPEATS = 3
 
 @cache
 def operations_per_second() -> float:
-    """Operations of a matrix product per second, on one thread, measured once.
-
-    Examples
-    --------
-    >>> from mercer.solvers.speed import operations_per_second
-    >>> operations_per_second() > 1e6
-    True
-    """
+    """Operations of a matrix product per second, on one thread, measured once."""
     matrix = np.ones((_ORDER, _ORDER))
     with threads(1):
         return 2 * _ORDER**3 / _fastest(lambda: matrix @ matrix)
@@ -53,15 +46,6 @@ def seconds_per_pair(kernel: Kernel, points: Points) -> float:
     """Seconds for one kernel value and its share of a product, with all threads.
 
     One thread is timed: products take half the time on two threads.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import mercer as mc
-    >>> from mercer.solvers.speed import seconds_per_pair
-    >>> kernel = mc.RBF(1.0)
-    >>> seconds_per_pair(kernel, kernel.validate(np.zeros((100, 2)))) < 1e-3
-    True
     """
     for rows in (_FIRST_ROWS, _ROWS):
         some = points[: min(rows, len(points))]

@@ -134,7 +134,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         rows, given = self._stream(kernel, X, y, sample_weight, reader, whole=self._held_rows)
         if rows is None:
             data = self._read(*given)
-            self.solver_ = self._chosen_solver(data)
+            self.solver_ = self._chosen_solver(self._fit_problem_of(data))
             return self._in_memory(data), data, given.X
         owner, statistics = type(self).__name__, rows.statistics
         checks.require_weight_range(owner, statistics.min_positive_weight, statistics.max_weight)
@@ -142,7 +142,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         self._take_unit(rows)
         losses, constants, scale = self._row_losses(rows)
         outputs, intercept = len(constants), bool(self.fit_intercept)
-        self.solver_ = self._solver_of_blocks(rows, outputs, len(losses) < outputs)
+        joint = len(losses) < outputs
+        self.solver_ = self._chosen_solver(self._fit_problem(rows, outputs, joint=joint))
         task = MachineTask(owner, self.kernel_, rows, losses, constants, intercept, scale)
         return self._over_span(task, rows), None, given.X
 
@@ -160,17 +161,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     @abstractmethod
     def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
         """Losses, initial intercepts and the typical size of values, for rows in blocks."""
-
-    def _solver_of_blocks(self, rows: StreamRows, outputs: int, joint: bool) -> Any:
-        if self.solver != "auto" and self.solver.needs_all_rows:
-            raise DataError(
-                f"{type(self).__name__}: {shown(self.solver)} needs all {len(rows)} rows "
-                "in memory, and they come in blocks; take solvers.NystromSolver(), or pass arrays."
-            )
-        if self.solver != "auto":
-            return self._checked_solver(self.solver, in_blocks=True)
-        chosen = choose(self._fit_problem(rows, outputs, joint=joint)).solver
-        return self._checked_solver(chosen, in_blocks=True)
 
     def _read(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Data:
         """Validate the data; resolve the kernel."""
@@ -237,23 +227,27 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     # Solvers ------------------------------------------------------------------------------------
 
-    def _chosen_solver(self, data: Data) -> Any:
-        if self.solver == "auto":
-            return choose(self._fit_problem_of(data)).solver
-        return self.solver if self.solver.is_dense else self._checked_solver(self.solver)
-
-    def _checked_solver(self, solver: Any, *, in_blocks: bool = False) -> Any:
-        """A solver that does not need the Gram matrix, if the loss and the kernel allow one."""
+    def _chosen_solver(self, problem: MachineFit) -> Any:
+        """The solver of the user or of "auto", if the rows, the loss and the kernel allow it."""
+        solver = choose(problem).solver if self.solver == "auto" else self.solver
+        owner, in_blocks = type(self).__name__, not problem.in_memory
+        if in_blocks and solver.needs_all_rows:
+            raise DataError(
+                f"{owner}: {shown(solver)} needs all {len(problem.rows)} rows "
+                "in memory, and they come in blocks; take solvers.NystromSolver(), or pass arrays."
+            )
+        if solver.is_dense:
+            return solver
         if not self.loss_.smooth and (in_blocks or solver.needs_all_rows):
-            owner = "a fit to rows in blocks" if in_blocks else shown(solver)
+            what = "a fit to rows in blocks" if in_blocks else shown(solver)
             raise ParameterError(
-                f"{type(self).__name__}: {owner} needs a smooth loss, and loss = {self.loss_!r} "
+                f"{owner}: {what} needs a smooth loss, and loss = {self.loss_!r} "
                 f"has kinks; pass {self._smooth_loss}, or arrays with "
                 "solver=mercer.solvers.NystromSolver()."
             )
         if self.kernel_.is_psd is False:
             raise ParameterError(
-                f"{type(self).__name__}: {shown(solver)} needs a valid kernel, and "
+                f"{owner}: {shown(solver)} needs a valid kernel, and "
                 f"{self.kernel_!r} is not one; use a kernel whose is_psd is True."
             )
         return solver

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,7 @@ _COUPLED = 4000
 class DirectNewton:
     """The Newton direction from the Hessian of all rows."""
 
-    @property
-    def needs_hessian(self) -> bool:
-        """True."""
-        return True
+    needs_hessian: ClassVar[bool] = True
 
     def __call__(self, problem: Problem, point: Point) -> Start:
         """Changes of coordinates and intercepts."""
@@ -51,10 +48,7 @@ class InexactNewton:
     tol: float  # smallest tolerance of the relative residual
     max_iter: int  # largest number of iterations per step
 
-    @property
-    def needs_hessian(self) -> bool:
-        """False: products with the Hessian are enough."""
-        return False
+    needs_hessian: ClassVar[bool] = False  # products with the Hessian are enough
 
     def __call__(self, problem: Problem, point: Point) -> Start:
         """Changes of coordinates and intercepts."""

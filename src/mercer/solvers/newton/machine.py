@@ -18,7 +18,7 @@ from mercer.solvers.newton import method
 from mercer.solvers.newton.method import Start, State
 from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.newton.span import NewtonDirection, Problem, descend
-from mercer.solvers.newton.spans import Constants, Span
+from mercer.solvers.newton.spans import CONSTANTS, Span
 from mercer.solvers.protocol import FeatureFunction, FitTask
 
 Array = NDArray[np.floating[Any]]
@@ -102,7 +102,7 @@ class SpanMachine(ABC):
         """
         span, weight = self.span, alpha
         if not np.isfinite(alpha):
-            span, weight = Constants(), 1.0
+            span, weight = CONSTANTS, 1.0
         solvers = []
         for loss in self.task.losses:
             problem = Problem(

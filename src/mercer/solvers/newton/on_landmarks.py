@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mercer.checks import require_finite_values
 from mercer.kernels.points import Points
-from mercer.landmarks import selection
+from mercer.landmarks.features import LandmarkFeatures
 from mercer.linalg.whitening import whiten
 from mercer.parallel import cached_property
 from mercer.rows.rows import InMemory, RowSource
@@ -54,33 +54,15 @@ class LandmarkMachine(SpanMachine):
         require_finite_values(square, task.kernel, f"{task.owner}: ")
         rounding = len(points) * float(np.finfo(np.float64).eps)
         rounding = max(rounding, float(np.finfo(task.kernel.gram(points, points).dtype).eps))
-        whitening = whiten(square, tol=rounding)
-        self.kept = whitening.kept
-        kept = points[whitening.kept].detached() if whitening.rank else points
-        whitened = direction.needs_hessian or whitening.rank <= _CHEAP
-        span = LandmarkSpan(task.kernel, kept, whitening.upper, whitened)
+        features = LandmarkFeatures.of(task.kernel, points, whiten(square, tol=rounding))
+        whitened = direction.needs_hessian or features.width <= _CHEAP
+        span = LandmarkSpan(features, whitened)
         super().__init__(task, _stored(span, task.rows), direction)
-
-    @classmethod
-    def choose(
-        cls, task: MachineTask, solver: Any, candidates: RowSource, direction: NewtonDirection
-    ) -> LandmarkMachine:
-        """A machine on the landmarks that a solver selects."""
-        chosen = selection.select_rows(
-            task.kernel,
-            candidates,
-            solver.landmarks,
-            solver.n_landmarks,
-            random_state=solver.random_state,
-            owner=task.owner,
-        )
-        return cls(task, chosen.points, direction, chosen.indices)
 
     def dual(self, state: State, alpha: float) -> Array:
         """The coefficients of all landmarks; zero for landmarks that others explain."""
-        coef = np.zeros((len(self.points), state.coef.shape[1]))
-        coef[self.kept] = self.span.landmark_coef(state.coef)
-        return coef
+        landmarks = self.span.landmarks
+        return landmarks.of_all_landmarks(landmarks.to_coefficients(state.coef))
 
     def _terms(self, state: State) -> float:
         return self.span.max_norm**2 * float(np.linalg.norm(self.dual(state, 1.0)))
@@ -102,8 +84,7 @@ class LandmarkMachine(SpanMachine):
 
 def _stored(span: LandmarkSpan, rows: RowSource) -> LandmarkSpan:
     """Store the whitened rows of all data in the span, if they fit in memory."""
-    if not (span.whitened and len(span) and isinstance(rows, InMemory)):
+    if not (span.whitened and isinstance(rows, InMemory)):
         return span
-    if not may_hold(8.0 * len(rows) * len(span)):
-        return span
-    return StoredLandmarkSpan.compute(span, rows.part)
+    fits = may_hold(8.0 * len(rows) * len(span))
+    return StoredLandmarkSpan.compute(span, rows.part) if fits else span

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,10 +82,7 @@ class Point:
 class NewtonDirection(Protocol):
     """A method that computes the search direction."""
 
-    @property
-    def needs_hessian(self) -> bool:
-        """Whether the method needs the Hessian of all rows."""
-        ...
+    needs_hessian: ClassVar[bool]  # whether the method needs the Hessian of all rows
 
     def __call__(self, problem: Problem, point: Point) -> Start:
         """Changes of coordinates and intercepts."""
@@ -105,14 +102,12 @@ class Problem:
     tol: float  # tolerance of the relative gradient
     stride: int = 1  # 1 for all rows, more for a sample of them
 
-    def at(self, coordinates: Array, intercept: Array) -> Point:
+    def at(self, coordinates: Array, intercept: Array, needs_hessian: bool = True) -> Point:
         """Evaluate the objective and its gradient, by a pass over the rows."""
-        return self._evaluate(coordinates, intercept, self.direction.needs_hessian)
-
-    def _evaluate(self, coordinates: Array, intercept: Array, needs_hessian: bool) -> Point:
         still = Coefficients(np.zeros_like(coordinates), np.zeros_like(intercept))
         start = self.coefficients(coordinates, intercept)
-        sums = self._line_search(start, still, (0.0,), needs_hessian)
+        wanted = needs_hessian and self.direction.needs_hessian
+        sums = self._line_search(start, still, (0.0,), wanted)
         return self._point(coordinates, intercept, sums)
 
     def coefficients(self, coordinates: Array, intercept: Array) -> Coefficients:
@@ -170,7 +165,7 @@ class Problem:
             best = int(np.argmin(values))
             if values[best] < point.objective:
                 intercept = point.intercept + lengths[best] * change_intercept
-                shortened = self._evaluate(ends[best], intercept, needs_hessian)
+                shortened = self.at(ends[best], intercept, needs_hessian)
                 return replace(shortened, full_step=False)
             scale = float(lengths[-1]) / 2
         return replace(point, full_step=False)

@@ -32,8 +32,8 @@ class _Sums:
 
 
 @dataclass(frozen=True, eq=False)
-class Coefficients:
-    """Coefficients and intercepts of functions, or of a search direction."""
+class Coefficients(_Sums):
+    """Coefficients and intercepts of functions or of a search direction, or derivatives in them."""
 
     coef: Array  # (m, k)
     intercept: Array  # (k,)
@@ -122,14 +122,6 @@ class HessianSums:
 
 
 @dataclass(frozen=True, eq=False)
-class GradientSums(_Sums):
-    """Derivatives in coefficients and intercepts."""
-
-    coef: Array  # (m, k)
-    intercept: Array  # (k,)
-
-
-@dataclass(frozen=True, eq=False)
 class HessianProduct:
     """The Hessian of the loss times one direction, without a matrix."""
 
@@ -139,14 +131,14 @@ class HessianProduct:
     direction: Coefficients
     stride: int = 1  # 1 for all rows, more for a sample of them
 
-    def __call__(self, part: RowBlock) -> GradientSums:
+    def __call__(self, part: RowBlock) -> Coefficients:
         """The sums over a block of rows."""
         m, k = len(self.span), self.loss.n_outputs
-        total = GradientSums(np.zeros((m, k)), np.zeros(k))
+        total = Coefficients(np.zeros((m, k)), np.zeros(k))
         for rows, targets, weights in self.span.rows(part, self.stride):
             values, change = self.at.values(rows), self.direction.values(rows)
             product = weights[:, None] * self.loss.hessian_product(targets, values, change)
-            total = total + GradientSums(rows.T @ product, product.sum(axis=0))
+            total = total + Coefficients(rows.T @ product, product.sum(axis=0))
         return total
 
 

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs, solve_triangular
+from scipy.linalg import get_lapack_funcs
 
-from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.linalg.whitening import Whitening
+from mercer.landmarks.features import LandmarkFeatures
 from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features
 from mercer.sampling import blocks
@@ -91,30 +90,11 @@ class Span(ABC):
         whitened = self.whitened if whitened is None else whitened
         for some in used_rows(part, stride, self.block_rows(width)):
             weights = np.asarray(part.mass[some], dtype=np.float64)
-            rows = np.empty((len(weights), 0))
-            if len(self):
-                rows = self._rows_at(part, some, whitened=whitened)
-            yield rows, part.targets[some], weights
+            yield self._rows_at(part, some, whitened=whitened), part.targets[some], weights
 
     def _rows_at(self, part: RowBlock, some: Rows, *, whitened: bool) -> Any:
         """Some rows of a block, as a read-only array."""
         return self._features(part.points[some], whitened=whitened)
-
-
-class Constants(Span):
-    """The span of zero functions, for fits of the intercepts alone."""
-
-    max_norm = 0.0
-
-    def __len__(self) -> int:
-        return 0
-
-    def diag(self, points: Points) -> Array:
-        """Zeros."""
-        return np.zeros(len(points))
-
-    def _features(self, points: Points, *, whitened: bool) -> Array:
-        return np.empty((len(points), 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,59 +105,48 @@ class LandmarkSpan(Span):
     per row. Rows k(x, Z) are cheaper but lose digits: c is large if R is nearly singular.
     """
 
-    kernel: Kernel  # the kernel, resolved
-    points: Points  # the m landmarks, linearly independent
-    upper: Array  # (m, m): the triangle R, in float64
+    landmarks: LandmarkFeatures  # whitened kernel values with m independent landmarks
     whitened: bool = True
 
     def __len__(self) -> int:
-        return len(self.upper)
-
-    def landmark_coef(self, coordinates: Array) -> Array:
-        """The coefficients R^-1 v of the landmarks."""
-        return self._triangular(coordinates, "N")
+        return self.landmarks.width
 
     def to_coefficients(self, coordinates: Array) -> Array:
         """The coefficients c: v itself for whitened rows, otherwise R^-1 v."""
-        return coordinates if self.whitened else self.landmark_coef(coordinates)
+        return coordinates if self.whitened else self.landmarks.to_coefficients(coordinates)
 
     def to_coordinates(self, coef: Array) -> Array:
         """The coordinates v: c itself for whitened rows, otherwise R c."""
-        return coef if self.whitened else self.upper @ coef
+        return coef if self.whitened else self.landmarks.root @ coef
 
     def gradient_to_coordinates(self, gradient: Array) -> Array:
         """The gradient in v: that in c for whitened rows, otherwise R^-T times it."""
-        return gradient if self.whitened else self._triangular(gradient, "T")
+        if self.whitened:
+            return gradient
+        return self.landmarks.whitening.gradient_to_coordinates(gradient)
 
     def diag(self, points: Points) -> Array:
         """Values k(x, x) of the kernel itself, not of its approximation by the landmarks."""
-        return np.asarray(self.kernel.diag(points))
+        return np.asarray(self.landmarks.kernel.diag(points))
 
     @property
     def max_norm(self) -> float:
         """The square root of the largest k(z, z)."""
-        return float(np.abs(self.upper[:1, :1]).sum())
+        return float(np.abs(self.landmarks.root[0, 0]))
 
     @property
     def whitening_condition(self) -> float:
         """An estimate of the condition number of R; 1 for whitened rows."""
-        if self.whitened or not len(self):
+        if self.whitened:
             return 1.0
-        trcon = get_lapack_funcs("trcon", (self.upper,))
-        reciprocal_condition = float(trcon(self.upper, norm="1")[0])
-        norm = float(np.abs(self.upper).sum(axis=0).max())
+        upper = self.landmarks.root
+        trcon = get_lapack_funcs("trcon", (upper,))
+        reciprocal_condition = float(trcon(upper, norm="1")[0])
+        norm = float(np.abs(upper).sum(axis=0).max())
         return self.max_norm / max(reciprocal_condition * norm, np.finfo(np.float64).tiny)
 
     def _features(self, points: Points, *, whitened: bool) -> Array:
-        cross = self.kernel(points, self.points).astype(np.float64, copy=False)
-        if not (whitened and cross.size):
-            return cross
-        return Whitening(np.arange(len(self)), self.upper).apply(cross)
-
-    def _triangular(self, columns: Array, trans: str) -> Array:
-        if not columns.size:
-            return columns.copy()
-        return np.asarray(solve_triangular(self.upper, columns, trans=trans, check_finite=False))
+        return self.landmarks.rows(points) if whitened else self.landmarks.cross(points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +161,7 @@ class StoredLandmarkSpan(LandmarkSpan):
         stored = np.empty((len(part), len(span)))
         for some in blocks(len(part), step=span.block_rows()):
             stored[some] = span._features(part.points[some], whitened=True)
-        return cls(span.kernel, span.points, span.upper, stored=stored)
+        return cls(span.landmarks, stored=stored)
 
     def _rows_at(self, part: RowBlock, some: Rows, *, whitened: bool) -> Array:
         return self.stored[some]
@@ -228,6 +197,14 @@ class FeatureSpan(Span):
         if self.origin is not None:
             features -= self.origin
         return sp.csr_array(features) if sp.issparse(features) else features
+
+
+def _no_features(points: Points) -> Array:
+    return np.empty((len(points), 0))
+
+
+#: The span of zero functions, for fits of the intercepts alone.
+CONSTANTS = FeatureSpan(_no_features, 0)
 
 
 def squared_norms(rows: Any) -> Array:

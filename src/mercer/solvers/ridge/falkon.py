@@ -15,7 +15,6 @@ small residual to functions that are nearly constant.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,63 +50,8 @@ _MOST_ROWS = 8
 _SAMPLE_VALUES = 2**24
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Whitened landmarks, and the covariance of their features on a sample of the rows.
-
-    Landmarks that others explain, such as duplicates, have no coefficient.
-    """
-
-    task: RidgeTask
-    features: LandmarkFeatures  # whitened kernel values with the landmarks that are kept
-    penalty: Array  # (k, k): the matrix M of these landmarks
-    # (k, k): estimate of R^-T C'WC R^-1, from a sample of rows; centred with an intercept
-    covariance: Array
-    trace_error: float  # the share of the trace of K of the sample outside the landmarks' span
-
-    @classmethod
-    def of(cls, task: RidgeTask, points: Points) -> Sample:
-        """Whiten landmarks, and draw the sample."""
-        square = among(task.kernel, points)
-        require_finite(square)
-        rounding = len(points) * float(np.finfo(task.type_with(points)).eps)
-        whitening = _independent(square, max(_DEPENDENT, rounding))
-        features = LandmarkFeatures.of(task.kernel, points, whitening)
-        kept = features.whitening.kept
-        if not np.array_equal(kept, np.arange(len(points))):
-            square = square[np.ix_(kept, kept)]
-        return cls(task, features, square, *_covariance(task, features))
-
-    def crossed(self) -> tuple[Array, Array]:
-        """C'w, and C'W times the targets, by a pass over the rows."""
-        summand = CrossProducts(self.task.kernel, self.features.points, self.task.middle)
-        sums = self.task.rows.map_sum(summand)
-        require_finite(sums)
-        return sums[:, 0], sums[:, 1:]
-
-    def normal(self, sums: Array, coefficients: Array, *, fused: bool) -> Array:
-        """C'WC c, with C centred if there is an intercept.
-
-        The fused product evaluates each pair once, and subtracts means afterwards.
-        """
-        task, points = self.task, self.features.points
-        if fused or not task.fit_intercept:
-            return normal_product(task, points, sums, coefficients)
-        weight = task.rows.statistics.weight
-        middle = sums @ coefficients / weight
-        product = task.rows.map_sum(CentredProduct(task.kernel, points, coefficients, middle))
-        return product[:-1] - np.outer(sums, product[-1] / weight)
-
-    def intercept(self, sums: Array, coefficients: Array) -> Array:
-        """The intercept that belongs to coefficients, from `sums` = C'w."""
-        if not self.task.fit_intercept:
-            return self.task.middle
-        mean: Array = sums @ coefficients / self.task.rows.statistics.weight
-        return self.task.middle - mean
-
-
 class FalkonSystem:
-    """The equations in coordinates where M is the identity.
+    """The equations in coordinates where M is the identity; C is centred if there is an intercept.
 
     At one alpha the coordinates are c = R^-1 A^-1 v, with A the Cholesky factor of the sample's
     estimate of the matrix. At several, the eigenvectors of that estimate precondition each alpha.
@@ -116,9 +60,11 @@ class FalkonSystem:
     remedies = "max_iter or alpha"
 
     def __init__(self, task: RidgeTask, points: Points, tol: float, max_iter: int) -> None:
-        self.task, self.sample, self.points = task, Sample.of(task, points), points
-        self.quality = {"trace_error_": self.sample.trace_error}
-        covariance, alphas, width = self.sample.covariance, task.alphas, task.n_targets
+        self.task, self.points = task, points
+        self.features, self.penalty = _whitened(task, points)
+        covariance, trace_error = _covariance(task, self.features)
+        self.quality = {"trace_error_": trace_error}
+        alphas, width = task.alphas, task.n_targets
         self.outer: Array | None = None
         self.precondition: Precondition | None = None
         if len(alphas) == 1:
@@ -127,10 +73,12 @@ class FalkonSystem:
         else:
             self.shifts = np.repeat(alphas, width)
             self.precondition = _by_eigenvectors(covariance)
-        self.sums, right = self.sample.crossed()
+        crossed = task.rows.map_sum(CrossProducts(task.kernel, self.features.points, task.middle))
+        require_finite(crossed)
+        self.sums, right = crossed[:, 0], crossed[:, 1:]
         self.right = np.tile(self._gradient_to_coordinates(right), len(alphas))
         residuals = 8 * len(covariance) * width * max_iter
-        room = max(_RESIDUAL_BYTES, self.sample.penalty.nbytes)
+        room = max(_RESIDUAL_BYTES, self.penalty.nbytes)
         self.orthogonal = len(alphas) == 1 and residuals <= room
         sums_norm = float(np.linalg.norm(self._gradient_to_coordinates(self.sums[:, None])))
         eps = float(np.finfo(task.type_with(points)).eps)
@@ -147,25 +95,37 @@ class FalkonSystem:
         """The matrix in coordinates times columns."""
         c = self._to_coefficients(vectors)
         safe = (np.linalg.norm(c, axis=0) <= self.longest * np.linalg.norm(vectors, axis=0)).all()
-        product = self.sample.normal(self.sums, c, fused=bool(safe))
+        product = self._normal_product(c, fused=bool(safe))
         if self.outer is not None:
-            product = product + float(self.task.alphas[0]) * (self.sample.penalty @ c)
+            product = product + float(self.task.alphas[0]) * (self.penalty @ c)
         return self._gradient_to_coordinates(product)
+
+    def _normal_product(self, coefficients: Array, *, fused: bool) -> Array:
+        """C'WC c; the fused product evaluates each pair once, and subtracts means afterwards."""
+        task, points = self.task, self.features.points
+        if fused or not task.fit_intercept:
+            return normal_product(task, points, self.sums, coefficients)
+        weight = task.rows.statistics.weight
+        middle = self.sums @ coefficients / weight
+        product = task.rows.map_sum(CentredProduct(task.kernel, points, coefficients, middle))
+        return product[:-1] - np.outer(self.sums, product[-1] / weight)
 
     def coefficients(self, solution: Array) -> tuple[Array, Array]:
         """Coefficients of all landmarks and intercepts, at each alpha."""
-        parts = np.split(self._to_coefficients(solution), len(self.task.alphas), axis=1)
-        intercepts = np.stack([self.sample.intercept(self.sums, c) for c in parts])
-        return self.sample.features.of_all_landmarks(np.stack(parts)), intercepts
+        task = self.task
+        parts = np.stack(np.split(self._to_coefficients(solution), len(task.alphas), axis=1))
+        means = self.sums @ parts / task.rows.statistics.weight
+        intercepts = task.middle - (means if task.fit_intercept else np.zeros_like(means))
+        return self.features.of_all_landmarks(parts), intercepts
 
     def _to_coefficients(self, vectors: Array) -> Array:
         """R^-1 [A^-1] v."""
         inner = vectors if self.outer is None else solve_triangular(self.outer, vectors)
-        return self.sample.features.to_coefficients(inner)
+        return self.features.to_coefficients(inner)
 
     def _gradient_to_coordinates(self, gradient: Array) -> Array:
         """[A^-T] R^-T g."""
-        inner = self.sample.features.whitening.gradient_to_coordinates(gradient)
+        inner = self.features.whitening.gradient_to_coordinates(gradient)
         if self.outer is None:
             return inner
         solved: Array = solve_triangular(self.outer, inner, trans="T")
@@ -177,6 +137,19 @@ def _by_eigenvectors(covariance: Array) -> Precondition:
     values, vectors = eigh(covariance)
     expected = np.maximum(values, 0.0)[:, None]
     return lambda V, shifts: vectors @ ((vectors.T @ V) / (expected + shifts))
+
+
+def _whitened(task: RidgeTask, points: Points) -> tuple[LandmarkFeatures, Array]:
+    """Features of the landmarks that others do not explain, and the matrix M of these landmarks."""
+    square = among(task.kernel, points)
+    require_finite(square)
+    rounding = len(points) * float(np.finfo(task.type_with(points)).eps)
+    whitening = _independent(square, max(_DEPENDENT, rounding))
+    features = LandmarkFeatures.of(task.kernel, points, whitening)
+    kept = features.whitening.kept
+    if not np.array_equal(kept, np.arange(len(points))):
+        square = square[np.ix_(kept, kept)]
+    return features, square
 
 
 def _independent(square: Array, tol: float) -> Whitening:

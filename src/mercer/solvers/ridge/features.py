@@ -294,11 +294,11 @@ def _rounding_of_sums(moments: Moments, whitening: Array | None, eps: float) -> 
 
 
 def choose(
-    task: RidgeTask, problem: FeatureEquations, features: Features
+    task: RidgeTask, problem: FeatureEquations, features: Features, *, every: bool
 ) -> tuple[Array, Array | None]:
-    """The best alpha as an array of one, and the criterion at each candidate if several."""
-    if not task.compares:
-        return task.alphas[:1], None
+    """Every alpha, or the best as an array of one with the criterion at each candidate."""
+    if every or not task.compares:
+        return task.alphas if every else task.alphas[:1], None
     assert isinstance(problem, FeatureRidge)
     is_gcv = task.criterion == "gcv"
     errors = problem.gcv(task.alphas, task.left_out) if is_gcv else _loo(task, problem, features)

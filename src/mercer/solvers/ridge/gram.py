@@ -179,7 +179,7 @@ class RidgeProblem:
             return self.leave_one_out_from(self.spectrum(), alpha)
         system = _System(self._gram, alpha, self.weights)
         scaled, _, border = system.solve(self.targets, self.fit_intercept)
-        diagonal = system.inverse_diagonal()
+        diagonal = system.factor.inverse(overwrite=True).diagonal().copy()
         if self.fit_intercept:
             diagonal -= border**2 / (system.root @ border)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -264,8 +264,3 @@ class _System:
             return scaled, offset, border
         shift = self.root @ scaled / (self.root @ border)
         return scaled - border[:, None] * shift, offset + shift, border
-
-    def inverse_diagonal(self) -> Array:
-        """The diagonal of A^-1; the factor is used up."""
-        diagonal: Array = self.factor.inverse(overwrite=True).diagonal().copy()
-        return diagonal

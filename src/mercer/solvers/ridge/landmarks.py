@@ -113,9 +113,24 @@ class LandmarkFit:
     trace: float  # the sum of w_i k(x_i, x_i)
     alphas: Array  # (a,)
     errors: Array | None  # the criterion at each alpha of the task, if they were compared
-    dual: Array  # (a, m, t)
-    intercept: Array  # (a, t)
+    solutions: Array  # (a, k, t): coefficients of the features
     residuals: Array  # (a,): relative norms of the gradient
+
+    @property
+    def whitened(self) -> bool:
+        """Whether rows were whitened before they were squared."""
+        return self.features is self.equations.whitened
+
+    @property
+    def dual(self) -> Array:
+        """The coefficients of all landmarks, (a, m, t)."""
+        kept = self.equations.basis @ self.solutions if self.whitened else self.solutions
+        return self.equations.whitened.of_all_landmarks(kept)
+
+    @property
+    def intercept(self) -> Array:
+        """The intercepts, (a, t)."""
+        return np.stack([self.problem.intercept(at) for at in self.solutions])
 
     @property
     def trace_error(self) -> float:
@@ -131,7 +146,7 @@ class LandmarkFit:
         problem, sums = self.problem, self.problem.moments.plain_features
         if not problem.fit_intercept:
             return problem.explained_trace
-        if self.features is self.equations.columns:
+        if not self.whitened:
             sums = self.equations.basis.T @ sums
         return problem.explained_trace + float(sums @ sums) / problem.moments.weight
 
@@ -141,7 +156,7 @@ class LandmarkFit:
         Errors of entries are proportional to sqrt(d_i d_j), with d the diagonal of C'WC. So the
         error of the trace is at most proportional to the sum of d_i T_ij^2.
         """
-        if self.features is not self.equations.columns:
+        if self.whitened:
             return False
         lengths = np.square(self.equations.basis).sum(axis=1)
         noise = self.equations.eps * float(self.problem.moments.squares.diagonal() @ lengths)
@@ -216,33 +231,23 @@ class LandmarkEquations:
         problem = feature_equations(
             moments, self.basis, alpha, self.eps, fit_intercept=task.fit_intercept
         )
-        alphas, errors = self._alphas(problem, self.columns, every=every)
+        alphas, errors = choose(task, problem, self.columns, every=every)
         solutions, residuals, lost = self.refine(problem, alphas)
         if lost.any():
             return None
-        return self._answer(
-            problem, self.columns, trace, alphas, errors, solutions, solutions, residuals
-        )
+        return LandmarkFit(self, problem, self.columns, trace, alphas, errors, solutions, residuals)
 
     def solve_whitened(self, *, every: bool) -> LandmarkFit:
         """Solve with rows that are whitened before they are squared."""
         task = self.task
         moments, trace = self._sums(self.whitened)
         problem = FeatureRidge.decompose(moments, None, fit_intercept=task.fit_intercept)
-        alphas, errors = self._alphas(problem, self.whitened, every=every)
+        alphas, errors = choose(task, problem, self.whitened, every=every)
         inner = np.stack([problem.solve(alpha)[0] for alpha in alphas])
         sums = problem.moments
         gradients = sums.products - sums.squares @ inner - alphas[:, None, None] * inner
-        return self._answer(
-            problem,
-            self.whitened,
-            trace,
-            alphas,
-            errors,
-            inner,
-            self.basis @ inner,
-            sums.relative(gradients),
-        )
+        residuals = sums.relative(gradients)
+        return LandmarkFit(self, problem, self.whitened, trace, alphas, errors, inner, residuals)
 
     def _sums(self, features: Features) -> tuple[Moments, float]:
         """Sums of features and targets over the rows, and the weighted trace of K."""
@@ -250,30 +255,6 @@ class LandmarkEquations:
         summand = FeatureMoments(features, self.whitened.width, task.middle, task.kernel)
         moments, trace = task.rows.map_sum(summand).terms
         return moments, trace
-
-    def _alphas(
-        self, problem: FeatureEquations, features: Features, *, every: bool
-    ) -> tuple[Array, Array | None]:
-        """The alphas to solve at, and the criterion at each candidate (None if not compared)."""
-        return (self.task.alphas, None) if every else choose(self.task, problem, features)
-
-    def _answer(
-        self,
-        problem: FeatureEquations,
-        features: Features,
-        trace: float,
-        alphas: Array,
-        errors: Array | None,
-        solutions: Array,
-        coefficients: Array,
-        residuals: Array,
-    ) -> LandmarkFit:
-        """The fit from solutions of the equations, with coefficients of all landmarks."""
-        dual = self.whitened.of_all_landmarks(coefficients)
-        intercept = np.stack([problem.intercept(at) for at in solutions])
-        return LandmarkFit(
-            self, problem, features, trace, alphas, errors, dual, intercept, residuals
-        )
 
     def refine(
         self, problem: FeatureEquations, alphas: Array

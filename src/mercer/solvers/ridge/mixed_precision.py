@@ -22,8 +22,6 @@ from mercer.linalg.cholesky import shifted_cholesky
 from mercer.rows.moments import require_finite
 from mercer.sampling import blocks
 
-__all__ = ["FeatureSolution", "feature_ridge"]
-
 Array = NDArray[np.floating[Any]]
 
 # Relative error of the function at which to stop.
