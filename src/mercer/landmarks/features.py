@@ -72,9 +72,7 @@ class LandmarkFeatures:
         """Features of points, of shape (n, r)."""
         return self.whitening.apply(self.cross(points))
 
-    def __call__(self, points: Points) -> Array:
-        """Features of points, of shape (n, r)."""
-        return self.rows(points)
+    __call__ = rows
 
     def to_coefficients(self, coordinates: Array) -> Array:
         """The coefficients R^-1 v of the kept landmarks."""

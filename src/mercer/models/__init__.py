@@ -18,12 +18,7 @@ from mercer.models.online.base import OnlineModel
 from mercer.models.online.lms import KernelLMS
 from mercer.models.online.perceptron import KernelPerceptron
 from mercer.models.representer import RepresenterModel
-from mercer.models.results import (
-    Contributions,
-    NormalPredictions,
-    PrimalCoefficients,
-    RidgePath,
-)
+from mercer.models.results import Contributions, NormalPredictions, PrimalCoefficients, RidgePath
 from mercer.models.ridge.kernel_ridge import KernelRidge
 from mercer.models.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, SVCSearch
 

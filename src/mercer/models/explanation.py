@@ -144,7 +144,8 @@ def _place_of(owner: str, output: Any, kind: str, names: NDArray[Any]) -> int:
     wanted = output.item() if isinstance(output, np.generic) else output
     for place, name in enumerate(listed):
         # True == 1 in Python, but True is not the label 1.
-        if isinstance(wanted, bool) == isinstance(name, bool) and _are_same(wanted, name):
+        alike = isinstance(wanted, bool) == isinstance(name, bool) and isinstance(wanted, Hashable)
+        if alike and wanted == name:
             return place
     if checks.is_count(wanted, least=0) and wanted < len(listed):
         return int(wanted)
@@ -155,10 +156,6 @@ def _place_of(owner: str, output: Any, kind: str, names: NDArray[Any]) -> int:
         f"{len(listed)} {_PLURALS[kind]}{known}; pass {example}a number from 0 to "
         f"{len(listed) - 1}."
     )
-
-
-def _are_same(wanted: Any, name: Any) -> bool:
-    return isinstance(wanted, Hashable) and bool(wanted == name)
 
 
 def _as_rows(X: Any, kernel: Kernel) -> Any:

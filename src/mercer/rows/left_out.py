@@ -35,9 +35,7 @@ class LeftOut:
     """Rows that are left out one by one, or group by group, in place of the given rows."""
 
     part: RowBlock  # the given rows without copies
-    row_of: Codes | None = (
-        None  # (n,): the row that each given row is equal to; None without copies
-    )
+    row_of: Codes | None = None  # (n,): the row that each given row equals; None without copies
     groups: Codes | None = None  # the group of each row of `part`; None if each is left out alone
     scatter: Array | float = 0.0  # (t,): weighted mean square of targets about the mean of copies
 

@@ -80,9 +80,7 @@ class RowStatistics:
         n = len(targets)
         mass = np.ones(n) if weights is None else weights
         rows = n if weights is None else int(np.count_nonzero(weights))
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # values that are not finite are refused later
+        with np.errstate(over="ignore", invalid="ignore"):  # refused later if not finite
             sums = mass @ targets.astype(np.float64, copy=False)
             weight = float(mass.sum())
         counted, positive = (targets, mass) if rows == n else (targets[mass > 0], mass[mass > 0])

@@ -25,6 +25,7 @@ from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import KernelColumns
+from mercer.linalg.conjugate_gradient import Precondition
 from mercer.linalg.low_rank import LowRankInverse, NystromSketch, nystrom_sketch
 from mercer.linalg.pivoted_cholesky import LowRank, pivoted_cholesky
 from mercer.rows.rows import RowBlock
@@ -347,7 +348,7 @@ class _System:
         self.remedies = f"max_iter, {task.ridge} or the rank of the preconditioner"
         self.root = np.sqrt(part.mass)[:, None]
         self.quality = {} if factor is None else {"preconditioner_error_": factor.trace_error}
-        self.precondition = None if factor is None else _inverse(factor)
+        self.precondition: Precondition | None = None if factor is None else _inverse(factor)
         targets = self.root * (part.targets - task.middle)
         border = [self.root] if task.fit_intercept else []
         right = np.column_stack([targets, *border]).astype(np.float64)

@@ -76,7 +76,10 @@ class FeatureSolver(Solver):
         return _solve(task, self._ridge_features(task))
 
     def _path(self, task: RidgeTask) -> PathAnswer:
-        return _path(task, self._ridge_features(task))
+        features = self._ridge_features(task)
+        fit = _fit(task, features, every=True)
+        measures = criteria(task, fit.problem, features.features)
+        return PathAnswer(fit.points, fit.dual, fit.intercept, *measures, fit.function)
 
     def _ridge_features(self, task: RidgeTask) -> KernelFeatures:
         """The features, for positive alphas."""
@@ -252,13 +255,6 @@ def _solve(task: RidgeTask, features: KernelFeatures) -> RidgeAnswer:
         fit.errors,
         function=fit.function,
     )
-
-
-def _path(task: RidgeTask, features: KernelFeatures) -> PathAnswer:
-    """Ridge on features at every alpha, with the dual coefficients."""
-    fit = _fit(task, features, every=True)
-    measures = criteria(task, fit.problem, features.features)
-    return PathAnswer(fit.points, fit.dual, fit.intercept, *measures, fit.function)
 
 
 def _solve_in_memory(task: RidgeTask, part: RowBlock, features: KernelFeatures) -> RidgeAnswer:

@@ -138,7 +138,8 @@ class NystromSolver(LandmarkSolver):
         n, m = problem.n, self.count(problem.n)
         systems = problem.systems
         size = 8.0 * problem.landmark_matrices * (systems.coupled * m) ** 2 + problem.stored(m)
-        selection = 0.0 if _is_uniform(self.landmarks) else _SELECTION
+        by_values = isinstance(self.landmarks, str) and self.landmarks != "uniform"
+        selection = _SELECTION if by_values else 0.0
         work = (systems.count * systems.landmark_work + selection) * n * m**2
         return Cost(self, size, problem.search(m) + work, float(n) * m)
 
@@ -153,11 +154,6 @@ class NystromSolver(LandmarkSolver):
     def direct(self) -> DirectNewton:
         """Newton directions from the Hessian, n m^2 operations each."""
         return DirectNewton()
-
-
-def _is_uniform(landmarks: Any) -> bool:
-    """Whether landmarks are given, or selected without kernel values."""
-    return not isinstance(landmarks, str) or landmarks == "uniform"
 
 
 def _kept(landmarks: Any) -> Any:

@@ -49,7 +49,7 @@ def test_gradients_and_second_derivatives(loss: RowLoss, kind: str) -> None:
     gradient = here.gradient_to_coordinates(found.grad_coef)
     assert np.sum(gradient * dv) + found.grad_intercept @ db == pytest.approx(slope, rel=1e-6)
     product = HessianProduct(here, loss, start, direction)(rows)
-    hessians = HessianSums(here, loss, start)(rows)
+    hessians = HessianSums(here, loss, Coefficients(v, b))(rows)
     if whitened:
         assert_allclose(found.hessians, hessians, rtol=1e-9, atol=1e-9)
     both = np.vstack([dv, db])

@@ -17,10 +17,10 @@ from mercer.linalg.cholesky import Advice
 from mercer.losses import Loss
 from mercer.models.machine.data import Data, Task, points_alone
 from mercer.models.machine.fitting import (
+    GramProblem,
     LowRankProblem,
     MachineProblem,
     Search,
-    problem_by_products,
     problem_in_memory,
 )
 from mercer.models.representer import FeatureRepresenterModel
@@ -190,7 +190,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             )
         if self.solver_.needs_all_rows:
             gram = self.solver_.matrix(owner, self.kernel_, points, centred=bool(intercept))
-            return problem_by_products(gram, diagonal, data)
+            means = np.zeros(len(gram)) if gram.means is None else gram.means
+            return GramProblem(gram, np.maximum(diagonal, 0.0), means, data, bool(intercept))
         rows = InMemory(RowBlock(points, data.task.row_targets, data.weights))
         losses, constants = data.task.row_losses, data.task.constants
         task = MachineTask(
@@ -260,10 +261,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         """The fit of several functions to some rows, as solvers price it."""
         return MachineFit(self.kernel_, rows, outputs, joint, self.loss_.smooth)
 
-    def _forecast(self, problem: MachineFit) -> Forecast:
-        asked = None if self.solver == "auto" else priced(problem, self.solver)
-        return forecast(problem, asked)
-
     def _forecast_for(self, X: Any, y: Any) -> Forecast:
         """The cost of each solver; for one function, if no targets are given."""
         self._check_parameters()
@@ -276,12 +273,14 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             if y is None:  # two classes, which are positive targets: valid for every loss
                 targets = np.ones(len(self._validate_points(kernel, given.X, reset=True)))
                 targets[:1] += 1
-            return self._forecast(self._fit_problem_of(self._read(given.X, targets, None)))
-        self.kernel_ = rows.resolve(kernel)
-        losses, constants = ((), ()) if y is None else self._row_losses(rows)[:2]
-        outputs = max(1, len(constants))
-        joint = 0 < len(losses) < outputs
-        return self._forecast(self._fit_problem(rows, outputs, joint=joint))
+            problem = self._fit_problem_of(self._read(given.X, targets, None))
+        else:
+            self.kernel_ = rows.resolve(kernel)
+            losses, constants = ((), ()) if y is None else self._row_losses(rows)[:2]
+            outputs = max(1, len(constants))
+            problem = self._fit_problem(rows, outputs, joint=0 < len(losses) < outputs)
+        asked = None if self.solver == "auto" else priced(problem, self.solver)
+        return forecast(problem, asked)
 
     @property
     @abstractmethod

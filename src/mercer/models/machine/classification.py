@@ -187,19 +187,14 @@ class KernelMachineClassifier(RepresenterClassifier, KernelMachine):
         labels = rows.survey.targets
         assert isinstance(labels, Labels)
         assert labels.classes is not None
-        self.classes_ = labels.classes
-        require_two_classes(type(self).__name__, self.classes_)
-        check_users_loss(self.loss_, np.array([-1.0, 1.0]), type(self).__name__)
-        losses, outputs = _losses(self.loss_, len(self.classes_))
+        losses, outputs = self._losses(labels.classes)
         return losses, np.zeros(outputs), 1.0
 
     def _task(
         self, loss: ClassificationLoss, targets: NDArray[Any], weights: Array
     ) -> tuple[Task, float]:
-        self.classes_, codes = np.unique(targets, return_inverse=True)
-        require_two_classes(type(self).__name__, self.classes_)
-        check_users_loss(loss, np.array([-1.0, 1.0]), type(self).__name__)
-        losses, outputs = _losses(loss, len(self.classes_))
+        classes, codes = np.unique(targets, return_inverse=True)
+        losses, outputs = self._losses(classes)
         constants = np.zeros(outputs)
         if len(losses) < outputs:
             return SmoothTask(losses, codes[:, None].astype(np.float64), weights, constants), 1.0
@@ -209,13 +204,15 @@ class KernelMachineClassifier(RepresenterClassifier, KernelMachine):
             return KinkedTask([loss] * outputs, signs, weights, constants), 1.0
         return SmoothTask(losses, signs, weights, constants), 1.0
 
-
-def _losses(loss: Loss, n_classes: int) -> tuple[tuple[RowLoss, ...], int]:
-    """The losses of rows, and the number of functions: one for two classes, else one for each."""
-    outputs = n_classes if n_classes > 2 else 1
-    if outputs > 1 and isinstance(loss, Logistic):
-        return (JointLoss(outputs),), outputs
-    return tuple(SingleLoss(loss, j) for j in range(outputs)), outputs
+    def _losses(self, classes: NDArray[Any]) -> tuple[tuple[RowLoss, ...], int]:
+        """Losses of rows, and the number of functions: one for two classes, else one for each."""
+        owner, self.classes_ = type(self).__name__, classes
+        require_two_classes(owner, classes)
+        check_users_loss(self.loss_, np.array([-1.0, 1.0]), owner)
+        outputs = len(classes) if len(classes) > 2 else 1
+        if outputs > 1 and isinstance(self.loss_, Logistic):
+            return (JointLoss(outputs),), outputs
+        return tuple(SingleLoss(self.loss_, j) for j in range(outputs)), outputs
 
 
 class KernelLogisticRegression(KernelMachineClassifier):

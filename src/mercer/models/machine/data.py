@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +23,10 @@ Array = NDArray[np.floating[Any]]
 # An array; for smooth losses also a matrix that is known by its products, `dense.Scalable`; for
 # losses with kinks also a low-rank matrix.
 Gram = Any
+States = Iterator[State]
 
 
-class Task(ABC):
+class Task:
     """Functions to fit to given targets, with a common Gram matrix."""
 
     n_outputs: int  # the number of functions
@@ -34,15 +34,23 @@ class Task(ABC):
 
     row_losses: tuple[RowLoss, ...] = ()  # smooth losses; empty if there are kinks
     row_targets: Array  # (n, t): their targets; no columns if there are kinks
+    # the losses with their data, each minimised alone, and the number of functions of each
+    parts: Sequence[tuple[int, Any]]
+    #: ``minimise(gram, part, alpha, start, **options)`` yields the states of one part.
+    minimise: ClassVar[Callable[..., States]]
 
     @property
     def joint(self) -> bool:
         """Whether several functions are fitted together."""
         return 0 < len(self.row_losses) < self.n_outputs
 
-    @abstractmethod
-    def states(self, gram: Gram, alpha: float, start: Start, **options: Any) -> Iterator[State]:
-        """Yield the states of a solver on the way to the minimum."""
+    def states(self, gram: Gram, alpha: float, start: Start, **options: Any) -> States:
+        """Yield the states of all functions after every step of one part."""
+        solvers = [
+            (outputs, partial(self.minimise, gram, part, alpha, **options))
+            for outputs, part in self.parts
+        ]
+        return solve_in_turn(solvers, start)
 
     def final(self, gram: Gram, alpha: float, state: State) -> State:
         """The state to keep if the search ends at this one."""
@@ -85,16 +93,10 @@ class SmoothTask(Task):
         self, losses: tuple[RowLoss, ...], targets: Array, weights: Array, constants: Array
     ) -> None:
         self.n_outputs, self.constants = len(constants), constants
-        self.row_losses, self.row_targets, self._weights = losses, targets, weights
+        self.row_losses, self.row_targets = losses, targets
+        self.parts = [(loss.n_outputs, WeightedLoss(loss, targets, weights)) for loss in losses]
 
-    def states(self, gram: Gram, alpha: float, start: Start, **options: Any) -> Iterator[State]:
-        """Yield the states of all functions after every Newton step."""
-        solvers = []
-        for loss in self.row_losses:
-            weighted = WeightedLoss(loss, self.row_targets, self._weights)
-            solve = partial(dense.minimise, gram, weighted, alpha, **options)
-            solvers.append((loss.n_outputs, solve))
-        return solve_in_turn(solvers, start)
+    minimise = staticmethod(dense.minimise)
 
 
 class KinkedTask(Task):
@@ -106,15 +108,9 @@ class KinkedTask(Task):
         self.n_outputs, self.constants = len(constants), constants
         self.row_targets = np.empty((len(weights), 0))
         columns = zip(losses, targets.T, strict=True)
-        self._kinks = [_kinks(loss, column, weights) for loss, column in columns]
+        self.parts = [(1, _kinks(loss, column, weights)) for loss, column in columns]
 
-    def states(self, gram: Gram, alpha: float, start: Start, **options: Any) -> Iterator[State]:
-        """Yield the states of all functions after every step of one of them."""
-        solvers = []
-        for kinks in self._kinks:
-            solve = partial(smoothing.minimise, gram, kinks, alpha, **options)
-            solvers.append((1, solve))
-        return solve_in_turn(solvers, start)
+    minimise = staticmethod(smoothing.minimise)
 
 
 class Quantiles(KinkedTask):
@@ -132,7 +128,7 @@ class Quantiles(KinkedTask):
         columns = np.repeat(targets[:, None], len(losses), axis=1)
         super().__init__(losses, columns, weights, constants)
 
-    def states(self, gram: Gram, alpha: float, start: Start, **options: Any) -> Iterator[State]:
+    def states(self, gram: Gram, alpha: float, start: Start, **options: Any) -> States:
         """Yield states of each quantile alone and, if they cross, of all together."""
         state: State | None = None
         for state in super().states(gram, alpha, start, **options):

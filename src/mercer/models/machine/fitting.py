@@ -130,12 +130,6 @@ def problem_in_memory(gram: Array, data: Data, fit_intercept: bool) -> GramProbl
     return GramProblem(matrix, diagonal, means, data, fit_intercept)
 
 
-def problem_by_products(gram: Products, diagonal: Array, data: Data) -> GramProblem:
-    """The problem with a Gram matrix that is known by its products, and its diagonal."""
-    means = np.zeros(len(gram)) if gram.means is None else gram.means
-    return GramProblem(gram, np.maximum(diagonal, 0.0), means, data, gram.means is not None)
-
-
 #: The objective, for any weight of half the squared norm.
 MachineProblem = GramProblem | SpanMachine
 

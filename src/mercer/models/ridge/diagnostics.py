@@ -91,7 +91,7 @@ class RidgeDiagnostics(KernelRegressor):
         ndarray of shape (n_alphas,)
             Weighted means over rows, averaged over targets.
         """
-        return _error_path(self, alphas, "loo")
+        return _fitted_problem(self).errors(checked_alphas(alphas), "loo")
 
     def gcv_path(self, alphas: ArrayLike) -> Array:
         """Generalised cross-validation errors of the fitted problem at other alphas.
@@ -106,7 +106,7 @@ class RidgeDiagnostics(KernelRegressor):
         ndarray of shape (n_alphas,)
             Weighted mean of (r_i / (1 - df/n))^2, averaged over targets.
         """
-        return _error_path(self, alphas, "gcv")
+        return _fitted_problem(self).errors(checked_alphas(alphas), "gcv")
 
     @cached_property
     def _leave_one_out(self) -> LeaveOneOut:
@@ -116,12 +116,6 @@ class RidgeDiagnostics(KernelRegressor):
     @cached_property
     def _eigenvalues(self) -> Array:
         return _fitted_problem(self).eigenvalues()
-
-
-def _error_path(model: RidgeDiagnostics, alphas: ArrayLike, criterion: str) -> Array:
-    """The criterion of the fitted problem at other alphas."""
-    check_is_fitted(model)
-    return _fitted_problem(model).errors(checked_alphas(alphas), criterion)
 
 
 def _fitted_problem(model: RidgeDiagnostics) -> RidgeProblem | FeatureProblem:

@@ -13,21 +13,12 @@ from mercer import checks
 from mercer.estimator.iterative import IterativeEstimator, Report, with_callbacks
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
-from mercer.models.length_scales import (
-    candidates,
-    checked_alphas,
-    end_of_alphas,
-    end_of_lengths,
-)
+from mercer.models.length_scales import candidates, checked_alphas, end_of_alphas, end_of_lengths
 from mercer.models.representer import FeatureRepresenterModel
 from mercer.models.results import RidgePath
 from mercer.models.ridge.diagnostics import RidgeDiagnostics, Training
 from mercer.rows.left_out import LeftOut, group_codes, left_out
-from mercer.rows.rows import (
-    InMemory,
-    RowBlock,
-    RowSource,
-)
+from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.solvers.dense import Spectral
 from mercer.solvers.forecast import Forecast, RidgeFit, choose, forecast, priced, widest
 from mercer.solvers.protocol import RidgeAnswer, RidgeTask, Solver, checked_solver
@@ -233,9 +224,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             kernels = self._candidates(rows)
             self.solver_ = self._chosen_solver(rows, kernels, searches=self._searches)
             with self._iterations(X, y, None) as report:
-                out = (
-                    left_out(self.kernel_, rows, self._training.groups) if self._searches else None
-                )
+                groups = self._training.groups
+                out = left_out(self.kernel_, rows, groups) if self._searches else None
                 tasks = [self._task(kernel, rows, report, out) for kernel in kernels]
                 if self._searches:
                     searched = self.solver_.search(tasks)

@@ -25,9 +25,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, solve_triangular
+from scipy.linalg import eigh
 
 from mercer.linalg.low_rank import LowRankMatrix
+from mercer.solvers.kinks.isotonic import lower_solve
 from mercer.solvers.newton.curvature import factorised
 
 Array = NDArray[np.floating[Any]]
@@ -258,7 +259,7 @@ def _tridiagonal(
         block = (basis.T * column) @ basis
         block.flat[:: len(block) + 1] += penalised
         if j:
-            half = _lower_solve(lowers[-1], (basis.T * tie[:, j - 1]) @ basis)
+            half = lower_solve(lowers[-1], (basis.T * tie[:, j - 1]) @ basis)
             block -= half.T @ half
         lowers.append(np.tril(factorised(block)[0].T))
 
@@ -270,18 +271,14 @@ def _tridiagonal(
         for j, lower in enumerate(lowers):
             column = right[:, j]
             if j:
-                column = column + beside(j - 1, _lower_solve(lowers[j - 1], first[-1], "T"))
-            first.append(_lower_solve(lower, column))
+                column = column + beside(j - 1, lower_solve(lowers[j - 1], first[-1], "T"))
+            first.append(lower_solve(lower, column))
         solved = np.empty_like(right)
         for j in reversed(range(len(lowers))):
             column = first[j]
             if j < len(lowers) - 1:
-                column = column + _lower_solve(lowers[j], beside(j, solved[:, j + 1]))
-            solved[:, j] = _lower_solve(lowers[j], column, "T")
+                column = column + lower_solve(lowers[j], beside(j, solved[:, j + 1]))
+            solved[:, j] = lower_solve(lowers[j], column, "T")
         return solved
 
     return solve
-
-
-def _lower_solve(lower: Array, right: Array, trans: str = "N") -> Array:
-    return np.asarray(solve_triangular(lower, right, lower=True, trans=trans, check_finite=False))

@@ -170,18 +170,18 @@ class System:
         halves = []
         for k, (rows, lower) in enumerate(zip(self.free, lowers, strict=True)):
             across = self._across(rows, self.rows) * self.mix[:, k]
-            halves.append(_forward(lower, across))
+            halves.append(lower_solve(lower, across))
             inner -= halves[-1].T @ halves[-1]
         last = factorised(inner)
 
         def apply(right: Array) -> Array:
             *parts, pairs = np.split(right, self._ends)
-            first = [_forward(lower, part) for lower, part in zip(lowers, parts, strict=True)]
+            first = [lower_solve(lower, part) for lower, part in zip(lowers, parts, strict=True)]
             for half, part in zip(halves, first, strict=True):
                 pairs = pairs - half.T @ part
             pairs = np.asarray(cho_solve(last, pairs, check_finite=False))
             solved = [
-                _backward(lower, part - half @ pairs)
+                lower_solve(lower, part - half @ pairs, "T")
                 for lower, half, part in zip(lowers, halves, first, strict=True)
             ]
             return np.concatenate([*solved, pairs])
@@ -199,9 +199,6 @@ class System:
         return block
 
 
-def _forward(lower: Array, right: Array) -> Array:
-    return np.asarray(solve_triangular(lower, right, lower=True, check_finite=False))
-
-
-def _backward(lower: Array, right: Array) -> Array:
-    return np.asarray(solve_triangular(lower, right, lower=True, trans="T", check_finite=False))
+def lower_solve(lower: Array, right: Array, trans: str = "N") -> Array:
+    """Solve equations with a lower triangle, or with its transpose."""
+    return np.asarray(solve_triangular(lower, right, lower=True, trans=trans, check_finite=False))

@@ -52,12 +52,8 @@ class Point:
 
     def towards(self, other: Point, length: float) -> Point:
         """The point at `length` in [0, 1] on the way to another one."""
-        return Point(
-            self.coef + length * (other.coef - self.coef),
-            self.intercept + length * (other.intercept - self.intercept),
-            self.gram_coef + length * (other.gram_coef - self.gram_coef),
-            self.residuals + length * (other.residuals - self.residuals),
-        )
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Point(*(here + length * (there - here) for here, there in pairs))
 
 
 class Problem:

@@ -13,7 +13,6 @@ from mercer.linalg import conjugate_gradient
 from mercer.solvers.newton.curvature import factorised
 from mercer.solvers.newton.method import Start
 from mercer.solvers.newton.span import Point, Problem
-from mercer.solvers.newton.span_sums import WeightSums
 
 Array = NDArray[np.floating[Any]]
 
@@ -127,13 +126,8 @@ class _System:
         if m * k > _COUPLED:
             loss = loss.block_diagonal()
         most = len(problem.rows) // max(1, _ROWS_PER_COORDINATE * m)
-        stride, share = max(problem.stride, min(m // _COORDINATES_PER_STRIDE, most)), 1.0
-        if stride > problem.stride:
-            few, total = (
-                problem.rows.map_sum(WeightSums(problem.span, step))[0]
-                for step in (stride, problem.stride)
-            )
-            share = few / total
+        stride = max(problem.stride, min(m // _COORDINATES_PER_STRIDE, most))
+        share = problem.share(stride) if stride > problem.stride else 1.0
         hessians = problem.hessians(self.point, loss, stride) / share
         settings = problem.alpha, problem.fit_intercept
         if np.array_equal(loss.hessian_factors, np.eye(k)):

@@ -108,7 +108,7 @@ class SpanMachine(ABC):
             problem = Problem(
                 self.task.rows, span, loss, weight, self.task.fit_intercept, self.direction, tol
             )
-            solvers.append((loss.n_outputs, partial(_minimise, problem, max_iter=max_iter)))
+            solvers.append((loss.n_outputs, partial(descend, problem, max_iter=max_iter)))
         for state in method.solve_in_turn(solvers, (start[0][: len(span)], start[1])):
             coef = np.zeros((len(self.span), state.coef.shape[1]))
             coef[: len(span)] = state.coef
@@ -149,10 +149,3 @@ class SpanMachine(ABC):
     def intercept(self, state: State) -> Array:
         """The intercepts."""
         return state.intercept
-
-
-def _minimise(problem: Problem, start: Start, max_iter: int) -> Iterator[State]:
-    """Minimise, by way of larger alphas unless the start is a warm start."""
-    if start[0].any() or not len(problem.span):
-        return method.minimise(problem, start, max_iter)
-    return descend(problem, start, max_iter)

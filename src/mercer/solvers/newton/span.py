@@ -107,8 +107,8 @@ class Problem:
         still = Coefficients(np.zeros_like(coordinates), np.zeros_like(intercept))
         start = self.coefficients(coordinates, intercept)
         wanted = needs_hessian and self.direction.needs_hessian
-        sums = self._line_search(start, still, (0.0,), wanted)
-        return self._point(coordinates, intercept, sums)
+        search = LineSearch(self.span, self.loss, start, still, (0.0,), self.stride, wanted)
+        return self._point(coordinates, intercept, self.rows.map_sum(search))
 
     def coefficients(self, coordinates: Array, intercept: Array) -> Coefficients:
         """The coefficients that rows are multiplied with."""
@@ -119,7 +119,7 @@ class Problem:
     ) -> Array:
         """One Hessian for each factor of the loss; unit curvature if the loss has none."""
         hessians = point.sums.hessians
-        at = self.coefficients(point.coordinates, point.intercept)
+        at = Coefficients(point.coordinates, point.intercept)
         summand = HessianSums(self.span, loss or self.loss, at, stride or self.stride)
         if not hessians.size or loss is not None:
             hessians = self.rows.map_sum(summand)
@@ -153,7 +153,9 @@ class Problem:
         scale = 1.0
         while scale > _SHORTEST:
             lengths = scale * np.array(_LENGTHS)
-            sums = self._line_search(start, line, tuple(lengths), needs_hessian and scale == 1)
+            wanted, steps = needs_hessian and scale == 1, tuple(lengths)
+            search = LineSearch(self.span, self.loss, start, line, steps, self.stride, wanted)
+            sums = self.rows.map_sum(search)
             ends = point.coordinates + lengths[:, None, None] * change
             values = sums.losses + self.alpha / 2 * np.sum(ends**2, axis=(1, 2))
             end_slope = sums.slopes[0] + self.alpha * float(np.sum(ends[0] * change))
@@ -203,16 +205,12 @@ class Problem:
         size = float(np.linalg.norm(self.span.to_coefficients(coordinates)))
         return size * self.span.max_norm ** (1 if self.span.whitened else 2)
 
-    def _line_search(
-        self,
-        start: Coefficients,
-        direction: Coefficients,
-        lengths: tuple[float, ...],
-        needs_hessian: bool,
-    ) -> LineSearchSums:
-        return self.rows.map_sum(
-            LineSearch(self.span, self.loss, start, direction, lengths, self.stride, needs_hessian)
+    def share(self, stride: int) -> float:
+        """The share of the weight of the rows that a sample of them has."""
+        few, total = (
+            self.rows.map_sum(WeightSums(self.span, step))[0] for step in (stride, self.stride)
         )
+        return float(few / total)
 
     def _point(self, coordinates: Array, intercept: Array, sums: LineSearchSums) -> Point:
         gradient = self.span.gradient_to_coordinates(sums.grad_coef) + self.alpha * coordinates
@@ -223,7 +221,10 @@ class Problem:
 
 
 def descend(problem: Problem, start: Start, max_iter: int) -> Iterator[State]:
-    """Minimise from a warm start: steps at larger alphas, on a sample if there are many rows."""
+    """Minimise; a cold start takes steps at larger alphas first, on a sample of many rows."""
+    if start[0].any() or not len(problem.span):
+        yield from method.minimise(problem, start, max_iter)
+        return
     steps, last = 0, start
     sample = _sample(problem)
     candidates = [start]
@@ -246,8 +247,7 @@ def _sample(problem: Problem) -> Problem:
     stride = problem.rows.statistics.rows // fewest
     if stride < _WORTH_A_SAMPLE:
         return problem
-    few, total = (problem.rows.map_sum(WeightSums(problem.span, step))[0] for step in (stride, 1))
-    return replace(problem, stride=stride, alpha=problem.alpha * few / total)
+    return replace(problem, stride=stride, alpha=problem.alpha * problem.share(stride))
 
 
 def _larger_alphas(problem: Problem) -> Iterator[Problem]:

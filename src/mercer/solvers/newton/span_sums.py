@@ -102,7 +102,7 @@ class HessianSums:
 
     span: Span
     loss: RowLoss
-    at: Coefficients
+    at: Coefficients  # of whitened rows: coordinates and intercepts
     stride: int = 1  # 1 for all rows, more for a sample of them
     # use second derivatives of 1: if the loss is linear at all rows, any curvature gives a descent
     # direction
@@ -111,10 +111,9 @@ class HessianSums:
     def __call__(self, part: RowBlock) -> Array:
         """The sums over a block of rows, of shape (p, m + 1, m + 1)."""
         total = _zeros(self.loss, len(self.span))
-        at = Coefficients(self.span.to_coordinates(self.at.coef), self.at.intercept)
         width = len(total)
         for rows, targets, weights in self.span.rows(part, self.stride, whitened=True, width=width):
-            d2loss = weights[:, None] * self.loss.hessian_weights(targets, at.values(rows))
+            d2loss = weights[:, None] * self.loss.hessian_weights(targets, self.at.values(rows))
             if self.unit_curvature:
                 d2loss = np.repeat(weights[:, None], len(total), axis=1)
             _add_hessians(total, rows, d2loss)

@@ -68,10 +68,6 @@ class Span(ABC):
         """The coefficients c of coordinates v."""
         return coordinates
 
-    def to_coordinates(self, coef: Array) -> Array:
-        """The coordinates v of coefficients c."""
-        return coef
-
     def gradient_to_coordinates(self, gradient: Array) -> Array:
         """The gradient in v, from the gradient in c."""
         return gradient
@@ -114,10 +110,6 @@ class LandmarkSpan(Span):
     def to_coefficients(self, coordinates: Array) -> Array:
         """The coefficients c: v itself for whitened rows, otherwise R^-1 v."""
         return coordinates if self.whitened else self.landmarks.to_coefficients(coordinates)
-
-    def to_coordinates(self, coef: Array) -> Array:
-        """The coordinates v: c itself for whitened rows, otherwise R c."""
-        return coef if self.whitened else self.landmarks.root @ coef
 
     def gradient_to_coordinates(self, gradient: Array) -> Array:
         """The gradient in v: that in c for whitened rows, otherwise R^-T times it."""

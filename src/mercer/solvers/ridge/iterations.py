@@ -35,11 +35,7 @@ class System(Protocol):
     remedies: str  # parameters to raise where the iterations stop early
     floor: float  # relative residual that rounding may leave and that is accepted
     orthogonal: bool  # whether residuals are kept and orthogonalised
-
-    @property
-    def precondition(self) -> conjugate_gradient.Precondition | None:
-        """An approximate inverse of A + shift I, or None."""
-        ...
+    precondition: conjugate_gradient.Precondition | None  # approximate inverse of A + shift I
 
     def multiply(self, vectors: Array) -> Array:
         """A times columns."""
