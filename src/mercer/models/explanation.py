@@ -20,8 +20,8 @@ from mercer.models.results import Contributions
 
 Array = NDArray[np.floating[Any]]
 Positions = NDArray[np.intp]
+#: Blocks of kernel values with all training points, and of the terms that they make.
 Terms = Iterator[tuple[Array, Array]]
-"""Blocks of kernel values with all training points, and of the terms that they make."""
 
 _PLURALS = {"class": "classes", "quantile": "quantiles", "target": "targets"}
 

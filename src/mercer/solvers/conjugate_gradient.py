@@ -175,7 +175,9 @@ class ConjugateGradient(Solver):
         errors = _sampled_errors(task, rows, 0.0)  # smaller alphas were left out
         wanted = int(np.argmin(errors))
         if wanted != column:
-            least = self._least_choice(task) * _mean_diagonal(task, rows)
+            part = task.compared("ConjugateGradient").part
+            mean = float(np.mean(part.mass[rows] * task.kernel.diag(part.points[rows])))
+            least = self._least_choice(task) * mean
             errors[alphas < min(least, alphas[column])] = np.inf
         return errors, wanted
 
@@ -297,12 +299,6 @@ def _sampled_errors(task: RidgeTask, rows: NDArray[np.intp], least: float) -> Ar
         considered[:] = True
     errors[considered] = problem.errors(task.alphas[considered], task.criterion)
     return errors
-
-
-def _mean_diagonal(task: RidgeTask, rows: NDArray[np.intp]) -> float:
-    """The mean of w_i K_ii over some rows."""
-    part = task.compared("ConjugateGradient").part
-    return float(np.mean(part.mass[rows] * task.kernel.diag(part.points[rows])))
 
 
 def factor_size(n: int, rank: int, dtype: np.dtype[Any]) -> float:

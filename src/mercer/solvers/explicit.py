@@ -222,7 +222,7 @@ def _fit(task: RidgeTask, features: KernelFeatures, *, every: bool) -> _FeatureF
     eps = float(np.finfo(np.float64).eps)
     problem = feature_equations(sums, None, alpha, eps, fit_intercept=task.fit_intercept)
     alphas, errors = choose(task, problem, features.features, every=every)
-    coef = np.stack([problem.solve(alpha)[0] for alpha in alphas])
+    coef = np.stack([problem.solve(alpha) for alpha in alphas])
     intercept = np.stack([problem.intercept(at) for at in coef])
     columns = np.moveaxis(coef, 0, 1).reshape(features.width, -1)
     function = FeatureFunction(features.features, columns)

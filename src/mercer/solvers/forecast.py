@@ -204,10 +204,6 @@ class RidgeFit(Priced):
         holds = approximate and self.in_memory and self.fits(4 * every)
         return size + (every if holds else 0.0), float(self.n) * width**2
 
-    def feature_obstacle(self, width: int) -> str:
-        """The obstacle of n / sqrt(3) features or more, whose sums cost more than a factor."""
-        return MANY_FEATURES if 3 * width**2 >= self.n**2 else ""
-
     def restriction(self, solver: Solver) -> str:
         """The obstacle of alpha = 0: only the matrix of rows or of landmarks is solved then."""
         return "" if self.smallest_alpha > 0 or solver.has_landmarks else "alpha is 0"
@@ -320,7 +316,7 @@ class GaussianProcessFit(Priced):
     def feature_obstacle(self, width: int) -> str:
         """The obstacle of fewer than four rows per feature, or of too much work in a search."""
         if not self.learns:
-            return MANY_FEATURES if 3 * width**2 >= self.n**2 else ""
+            return super().feature_obstacle(width)
         if self.rows_per_feature * width > self.n:
             return MANY_FEATURES
         # A search on so many features takes longer than one on the most landmarks.

@@ -179,9 +179,12 @@ class FitProblem(ABC):
     def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
         """Bytes and operations of the fit on explicit features."""
 
-    @abstractmethod
     def feature_obstacle(self, width: int) -> str:
-        """Why the kernel's own features do not pay, beside the whole matrix; empty if they do."""
+        """Why the kernel's own features do not pay, beside the whole matrix; empty if they do.
+
+        The sums of n / sqrt(3) features or more cost more than one factor of the matrix.
+        """
+        return MANY_FEATURES if 3 * width**2 >= self.n**2 else ""
 
     def stored(self, width: int) -> float:
         """Bytes of the features of all rows, where a fit holds them."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from mercer.solvers.kinks.interior_point import InteriorPoint, Root, _tridiagonal
+from mercer.solvers.kinks.joint_quantiles import Problem
 
 Array = NDArray[np.floating[Any]]
 
@@ -21,7 +22,7 @@ LEVELS = np.array([0.2, 0.5, 0.9])
 def test_a_root_has_the_rank_of_its_matrix(rank: int) -> None:
     half = RNG.normal(size=(12, rank))
     matrix = half @ half.T
-    root = Root.compute(matrix)
+    root = Root.of(matrix, 1.0)
     assert root.rank == rank
     np.testing.assert_allclose(root.factor @ root.factor.T, matrix, atol=1e-12)
     np.testing.assert_allclose(root.factor.T @ root.inverse, np.eye(rank), atol=1e-10)
@@ -55,7 +56,7 @@ def test_the_path_leads_to_the_conditions_of_the_optimum(spread: int) -> None:
     root = RNG.normal(size=(n, 6))
     targets = RNG.normal(size=n).round()  # ties
     weights = 10.0 ** RNG.integers(-spread, spread + 1, size=n)
-    path = InteriorPoint(root, targets, weights, LEVELS, 1.0, True)
+    path = InteriorPoint(Problem(root @ root.T, targets, weights, LEVELS, 1.0, True), root)
     steps = 0
     while path.gap > 1e-12 * path.objective:
         path.step()
@@ -75,7 +76,8 @@ def test_the_path_leads_to_the_conditions_of_the_optimum(spread: int) -> None:
 
 def test_without_a_kernel_constants_are_those_of_a_linear_programme() -> None:
     targets, weights = RNG.normal(size=15), RNG.uniform(0.5, 2, size=15)
-    path = InteriorPoint(np.zeros((15, 0)), targets, weights, LEVELS, 1.0, True)
+    problem = Problem(np.zeros((15, 15)), targets, weights, LEVELS, 1.0, True)
+    path = InteriorPoint(problem, np.zeros((15, 0)))
     while path.gap > 1e-10:
         path.step()
     for level, constant in zip(LEVELS, path.intercept, strict=True):

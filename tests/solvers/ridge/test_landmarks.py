@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import FunctionTransformer
 
 import mercer as mc
-from mercer.exceptions import DataError, MercerWarning
+from mercer.exceptions import DataError, MercerWarning, NumericalWarning
+
+Array = NDArray[np.floating[Any]]
 
 S = mc.solvers
 RNG = np.random.default_rng(0)
@@ -123,3 +129,104 @@ def test_single_precision_is_fewer_landmarks_not_more_error(kind: Any, alpha: fl
     assert used[1] < used[0] == 200
     assert left[1] > left[0]
     assert errors[1] < 1.1 * errors[0]
+
+
+# Columns far from zero: an intercept makes their offset immaterial, and rounding does not -------
+
+DRAW = np.random.default_rng(0)
+FINE = np.round(DRAW.normal(size=(300, 3)) * 2**20) / 2**20  # multiples of which sums are exact
+SINES = np.sin(FINE).sum(axis=1)
+UNEQUAL = DRAW.uniform(0.5, 2.0, size=300)
+ALPHA = 0.1
+LINEAR = Ridge(ALPHA).fit(FINE, SINES).predict(FINE)
+
+
+def linear(solver: Any, alpha: Any = ALPHA) -> mc.KernelRidge:
+    return mc.KernelRidge(mc.Linear(), alpha, solver=solver)
+
+
+def in_blocks(rows: Array) -> mc.Blocks:
+    return mc.Blocks([(rows[at : at + 77], SINES[at : at + 77]) for at in range(0, 300, 77)])
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e5, 2.0**27])
+def test_features(offset: float) -> None:
+    rows, precision = FINE + offset, 1e-15 * max(10.0, offset)
+    assert_allclose(linear(S.Primal()).fit(rows, SINES).predict(rows), LINEAR, atol=precision)
+    assert_allclose(linear(S.Primal()).fit(in_blocks(rows)).predict(rows), LINEAR, atol=precision)
+    wanted = Ridge(ALPHA).fit(FINE, SINES, UNEQUAL).predict(FINE)
+    for solver in (S.Primal(), S.RandomFeatures(FunctionTransformer())):
+        found = linear(solver).fit(rows, SINES, UNEQUAL)
+        assert_allclose(found.predict(rows), wanted, atol=precision)
+    path = linear(S.Primal()).path(rows, SINES, [ALPHA, 1e3])
+    assert_allclose(path.predict(rows)[0], LINEAR, atol=precision)
+
+
+def test_features_of_a_map_on_blocks() -> None:
+    rows = FINE + 1e6
+    solver = S.RandomFeatures(mc.TensorSketch(n_components=16, random_state=0))
+    found = linear(solver).fit(in_blocks(rows))
+    phi = found.feature_map_.transform(rows)
+    about = phi - phi.mean(axis=0)
+    design = np.vstack([about, np.sqrt(ALPHA) * np.eye(phi.shape[1])])
+    targets = np.concatenate([SINES - SINES.mean(), np.zeros(phi.shape[1])])
+    wanted = about @ np.linalg.lstsq(design, targets, rcond=None)[0] + SINES.mean()
+    assert_allclose(found.predict(rows), wanted, atol=1e-8)
+
+
+def test_leaving_rows_out() -> None:
+    alphas = np.array([1e-3, 1.0, 30.0])
+    design = np.column_stack([FINE, np.ones(300)])
+    penalty = np.diag([1.0, 1.0, 1.0, 0.0])
+    wanted = []
+    for alpha in alphas:
+        hat = design @ np.linalg.solve(design.T @ design + alpha * penalty, design.T)
+        wanted.append(np.mean(((SINES - hat @ SINES) / (1 - hat.diagonal())) ** 2))
+    found = mc.KernelRidge(mc.Linear(), "loo", alphas=alphas, solver=S.Primal()).fit(
+        FINE + 2.0**27, SINES
+    )
+    assert_allclose(found.search_errors_[0], wanted, rtol=1e-6)
+    assert_allclose(np.mean(found.loo_residuals_**2), min(wanted), rtol=1e-6)
+
+
+def test_landmarks() -> None:
+    solver = S.NystromSolver(20, random_state=0)
+    for offset, error in ((0.0, 1e-12), (1e5, 1e-5), (1e6, 1e-3)):
+        found = linear(solver).fit(FINE + offset, SINES)
+        assert_allclose(found.predict(FINE + offset), LINEAR, atol=error)
+        assert_allclose(
+            linear(solver).fit(in_blocks(FINE + offset)).predict(FINE + offset), LINEAR, atol=error
+        )
+
+
+@pytest.mark.parametrize("alpha", [ALPHA, "gcv"])
+def test_landmarks_that_rounding_hides_are_told(alpha: Any) -> None:
+    sentence = r"KernelRidge: rounding of kernel values hides .*%.*subtract from each column"
+    with pytest.warns(NumericalWarning, match=sentence):
+        found = linear(S.NystromSolver(20, random_state=0), alpha).fit(FINE + 1e8, SINES)
+    assert np.count_nonzero(found.dual_coef_) < 3
+    assert found.score(FINE + 1e8, SINES) >= 0  # few directions, but no noise
+    with pytest.warns(NumericalWarning, match=sentence):
+        linear(S.NystromSolver(20, random_state=0)).path(FINE + 1e8, SINES, [ALPHA, 1.0])
+
+
+@pytest.mark.parametrize("solver", [S.Cholesky(), S.Spectral()], ids=["Cholesky", "Spectral"])
+@pytest.mark.parametrize("weights", [None, UNEQUAL], ids=["plain", "weighted"])
+def test_predictions_that_rounding_reaches_are_told(solver: Any, weights: Array | None) -> None:
+    sentence = (
+        r"KernelRidge: kernel values of up to 3e\+12 .* 0\.0\d of the spread.*subtract.*Primal"
+    )
+    with pytest.warns(NumericalWarning, match=sentence):
+        linear(solver).fit(FINE + 1e6, SINES, weights)
+    # Neither the unit of the targets nor their mean is an error of predictions.
+    with pytest.warns(NumericalWarning, match=sentence):
+        linear(solver).fit(FINE + 1e6, 1e6 * (SINES + 1e3), weights)
+    with warnings.catch_warnings(action="error"):
+        linear(solver).fit(FINE + 1e4, SINES, weights)
+
+
+@pytest.mark.parametrize("solver", [S.NystromSolver(5, random_state=0), S.Primal()])
+def test_rows_that_are_all_alike_are_no_reason_to_warn(solver: Any) -> None:
+    with warnings.catch_warnings(action="error"):
+        found = linear(solver).fit(np.full((30, 2), 1e6), SINES[:30])
+    assert_allclose(found.predict(np.full((1, 2), 1e6)), SINES[:30].mean(), rtol=1e-6)

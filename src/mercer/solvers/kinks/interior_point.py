@@ -29,6 +29,7 @@ from scipy.linalg import eigh
 
 from mercer.linalg.low_rank import LowRankMatrix
 from mercer.solvers.kinks.isotonic import lower_solve
+from mercer.solvers.kinks.joint_quantiles import Problem
 from mercer.solvers.newton.curvature import factorised
 
 Array = NDArray[np.floating[Any]]
@@ -47,21 +48,16 @@ class Root:
     inverse: Array  # (n, rank): the transpose of the generalised inverse of R
 
     @classmethod
-    def compute(cls, matrix: Array) -> Root:
-        """Compute the root by an eigendecomposition, without eigenvalues that are rounding."""
-        values, vectors = eigh(matrix, check_finite=False)
+    def of(cls, gram: Array | LowRankMatrix, alpha: float) -> Root:
+        """The root of K / alpha by eigenvectors of it, or of F'F / alpha if K is F F'."""
+        matrix = gram.factor.T @ gram.factor if isinstance(gram, LowRankMatrix) else gram
+        values, vectors = eigh(matrix / alpha, check_finite=False)
         keep = values > max(_NEGLIGIBLE * float(values[-1]), 0.0)
-        size = np.sqrt(values[keep])
-        return cls(vectors[:, keep] * size, vectors[:, keep] / size)
-
-    @classmethod
-    def of_low_rank(cls, matrix: LowRankMatrix, alpha: float) -> Root:
-        """Compute the root of F F' / alpha, from the eigendecomposition of F'F / alpha."""
-        factor = matrix.factor / np.sqrt(alpha)
-        values, eigenvectors = eigh(factor.T @ factor, check_finite=False)
-        keep = values > max(_NEGLIGIBLE * float(values[-1]), 0.0)
-        root = factor @ eigenvectors[:, keep]
-        return cls(root, root / values[keep])
+        values, vectors = values[keep], vectors[:, keep]
+        if isinstance(gram, LowRankMatrix):
+            root = gram.factor @ vectors / np.sqrt(alpha)
+            return cls(root, root / values)
+        return cls(vectors * np.sqrt(values), vectors / np.sqrt(values))
 
     @property
     def rank(self) -> int:
@@ -89,38 +85,30 @@ class _Iterate:
 class InteriorPoint:
     """An iterate near the central path, which moves one step at a time."""
 
-    def __init__(
-        self,
-        root: Array,
-        targets: Array,
-        weights: Array,
-        levels: Array,
-        scale: float,
-        fit_intercept: bool,
-    ) -> None:
-        n, k = len(targets), len(levels)
-        ones = np.ones((n, 1 if fit_intercept else 0))
+    def __init__(self, problem: Problem, root: Array) -> None:
+        weights, levels = problem.weights[:, None], problem.levels
+        ones = np.ones((len(root), 1 if problem.fit_intercept else 0))
         self._basis = np.hstack([root, ones])
         self._penalised = np.append(np.ones(root.shape[1]), np.zeros(ones.shape[1]))[:, None]
-        self._targets, self._rank = targets[:, None], root.shape[1]
-        self._low, self._high = -weights[:, None] * levels, weights[:, None] * (1 - levels)
-        self._here = self._start(weights, levels, scale, (n, k))
+        self._targets, self._rank = problem.targets[:, None], root.shape[1]
+        self._low, self._high = -weights * levels, weights * (1 - levels)
+        self._here = self._start(problem)
 
-    def _start(self, weights: Array, levels: Array, scale: float, shape: Any) -> _Iterate:
+    def _start(self, problem: Problem) -> _Iterate:
         """An initial point with equal complementarity products: unequal ones shorten steps."""
-        n, k = shape
+        n, k = len(problem.targets), len(problem.levels)
         coordinates = np.zeros((self._basis.shape[1], k))
-        coordinates[self._rank :] = np.quantile(self._targets, levels)
+        coordinates[self._rank :] = np.quantile(self._targets, problem.levels)
         away = self._basis @ coordinates - self._targets
-        mean = float(weights.mean())
-        part = scale * mean / weights[:, None]
+        mean = float(problem.weights.mean())
+        part = problem.scale * mean / problem.weights[:, None]
         return _Iterate(
             coordinates,
             (self._low + self._high) / 2,
             np.full((n, k - 1), mean / 2),
             np.maximum(away, 0) + part,
             np.maximum(-away, 0) + part,
-            np.full((n, k - 1), scale),
+            np.full((n, k - 1), problem.scale),
         )
 
     # The iterate --------------------------------------------------------------------------------

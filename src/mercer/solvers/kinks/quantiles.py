@@ -125,10 +125,7 @@ def _cross(values: Array, lower: list[int], upper: list[int], margin: float) -> 
 
 def _states(problem: Problem, point: Point, tol: float, max_iter: int) -> Iterator[State]:
     """Yield the states of one method and, if its result is not certified, of the other one."""
-    if isinstance(problem.gram, LowRankMatrix):
-        root = Root.of_low_rank(problem.gram, problem.alpha)
-    else:
-        root = Root.compute(problem.gram / problem.alpha)
+    root = Root.of(problem.gram, problem.alpha)
     certificate = Certificate(tol, problem.constant_loss)
     methods = [
         _multipliers(problem, point, certificate, max_iter),
@@ -170,14 +167,7 @@ def _interior(
     problem: Problem, root: Root, certificate: Certificate, max_iter: int
 ) -> Iterator[State]:
     """The interior-point method."""
-    path = InteriorPoint(
-        root.factor,
-        problem.targets,
-        problem.weights,
-        problem.levels,
-        problem.scale,
-        problem.fit_intercept,
-    )
+    path = InteriorPoint(problem, root.factor)
     tol, idle = certificate.tol, 0
     for _ in range(min(max_iter, _INTERIOR_STEPS)):
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

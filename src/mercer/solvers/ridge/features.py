@@ -55,10 +55,9 @@ class FeatureEquations(ABC):
     def effective_dof(self, alpha: float) -> float:
         """Effective degrees of freedom at one alpha."""
 
-    def solve(self, alpha: float) -> tuple[Array, Array]:
-        """Coefficients and intercept at one alpha."""
-        coefficients = self.apply(self.moments.products, alpha)
-        return coefficients, self.intercept(coefficients)
+    def solve(self, alpha: float) -> Array:
+        """Coefficients at one alpha."""
+        return self.apply(self.moments.products, alpha)
 
     def intercept(self, coefficients: Array) -> Array:
         """The intercept that belongs to coefficients."""
@@ -183,17 +182,17 @@ class FeatureRidge(FeatureEquations):
         residuals: list[Array] = []
         if groups is not None:
             for alpha in alphas:
-                plain = targets - about @ self.solve(alpha)[0]
+                plain = targets - about @ self.solve(alpha)
                 hat = np.append(self.gains(alpha), constant)
                 rows = np.column_stack([turned, np.ones(len(turned))])
                 residuals.append(_without_groups(rows, hat, mass, plain, groups))
             return residuals
         squares = turned**2
         for alpha in alphas:
-            coefficients, _ = self.solve(alpha)
             free = 1 - mass * (squares @ self.gains(alpha) + constant)
             with np.errstate(divide="ignore"):
-                residuals.append((targets - about @ coefficients) / np.maximum(free, 0.0)[:, None])
+                plain = targets - about @ self.solve(alpha)
+                residuals.append(plain / np.maximum(free, 0.0)[:, None])
         return residuals
 
     def loo_errors(self, sums: Array, out: LeftOut | None = None) -> Array:

@@ -29,12 +29,16 @@ from mercer.linalg.cholesky import factorise
 from mercer.parallel import single_blas
 from mercer.rows.left_out import target_shares
 from mercer.solvers.ridge import spectrum
-from mercer.solvers.ridge.rounding import LARGE_ERROR, REMEDY
 from mercer.solvers.ridge.spectrum import EigenRidge, Solution
 from mercer.solvers.ridge.tridiagonal import Tridiagonal
 
 Array = NDArray[np.floating[Any]]
 
+#: Rounding error that is warned of, as a share of the standard deviation of the targets, or of the
+#: trace of the centred kernel.
+LARGE_ERROR = 1e-2
+#: What helps if kernel values are large beside their differences, as those far from zero are.
+REMEDY = "subtract from each column of X its mean, raise alpha"
 # Number of rows up to which eigenvectors are found in less time than a tridiagonal form is used in.
 _EIGEN_ROWS = 200
 

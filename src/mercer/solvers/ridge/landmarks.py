@@ -33,7 +33,6 @@ from mercer.rows.sums import (
     blocks_of,
 )
 from mercer.solvers.protocol import PathAnswer, RidgeAnswer, RidgeTask
-from mercer.solvers.ridge import rounding
 from mercer.solvers.ridge.features import (
     FeatureEquations,
     FeatureRidge,
@@ -41,6 +40,7 @@ from mercer.solvers.ridge.features import (
     criteria,
     feature_equations,
 )
+from mercer.solvers.ridge.gram import LARGE_ERROR, REMEDY
 
 Array = NDArray[np.floating[Any]]
 
@@ -55,6 +55,8 @@ _SMALL_CHANGE = {_SINGLE: 1e-3, _DOUBLE: 5e-9}
 _LARGE_CHANGE = {_SINGLE: 1e-2, _DOUBLE: 5e-9}
 # Relative residual at which to stop refining.
 _SMALL_RESIDUAL = {_SINGLE: np.inf, _DOUBLE: 1e-9}
+# Relative residual that is warned of.
+_LARGE_RESIDUAL = 1e-2
 # The trace error from C'WC is used if it exceeds this many times the rounding error of C'WC.
 _CLEAR = 100
 # Number of rows from which the trace error is estimated otherwise.
@@ -168,8 +170,8 @@ class LandmarkFit:
         hidden = self.equations.tol * self.trace
         clause = ""
         if self.problem.fit_intercept:
-            clause = rounding.of_landmarks(hidden, self.problem.explained_trace)
-        return clause or rounding.of_equations(float(self.residuals.max(initial=0.0)))
+            clause = _warn_of_hidden_differences(hidden, self.problem.explained_trace)
+        return clause or _warn_of_residual(float(self.residuals.max(initial=0.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +245,7 @@ class LandmarkEquations:
         moments, trace = self._sums(self.whitened)
         problem = FeatureRidge.decompose(moments, None, fit_intercept=task.fit_intercept)
         alphas, errors = choose(task, problem, self.whitened, every=every)
-        inner = np.stack([problem.solve(alpha)[0] for alpha in alphas])
+        inner = np.stack([problem.solve(alpha) for alpha in alphas])
         sums = problem.moments
         gradients = sums.products - sums.squares @ inner - alphas[:, None, None] * inner
         residuals = sums.relative(gradients)
@@ -315,6 +317,28 @@ class _TraceError:
         explained = np.concatenate([np.einsum("ij,ij->i", phi, phi) for phi, _, _ in blocks])
         trace = Trace(self.kernel)(part)
         return max(0.0, 1 - float(part.mass @ explained) / trace) if trace > 0 else 0.0
+
+
+def _warn_of_hidden_differences(rounding: float, explained_trace: float) -> str:
+    """A warning if rounding may hide that landmarks differ, after an intercept centres them."""
+    if explained_trace == 0 or not rounding > LARGE_ERROR * explained_trace:
+        return ""
+    share = min(1.0, rounding / explained_trace)
+    return (
+        f"rounding of kernel values hides what may be {share:.0%} of their "
+        "differences between rows; subtract from each column of X its mean, or shorten the "
+        "length-scale of the kernel"
+    )
+
+
+def _warn_of_residual(residual: float) -> str:
+    """A warning if the relative residual of the equations is large."""
+    if residual <= _LARGE_RESIDUAL:
+        return ""
+    return (
+        f"the equations are solved up to a relative residual of {residual:.2g} only; {REMEDY}, or "
+        "pass X in float64"
+    )
 
 
 def _apply(problem: FeatureEquations, right: Array, alphas: Array) -> Array:
