@@ -138,26 +138,24 @@ class _Stopped(Exception):  # noqa: N818 (a request of a callback, not an error)
     """A callback has asked to stop: an exception is the only way out of a root finder."""
 
 
+@dataclass
 class Search:
     """Runs a solver: once for half the squared norm, at several weights for other penalties."""
 
-    def __init__(
-        self,
-        owner: str,
-        problem: MachineProblem,
-        data: Data | None,
-        tol: float,
-        max_iter: int,
-        report: Report,
-        *,
-        columns: bool,
-        smooth: bool,
-    ) -> None:
-        self.owner, self.problem, self.data, self.report = owner, problem, data, report
-        self.tol, self.max_iter = tol, max_iter
-        self.columns, self.smooth = columns, smooth
-        self.start, self.steps = problem.start(), 0
-        self.stopped_short, self.warning = False, ""
+    owner: str
+    problem: MachineProblem
+    data: Data | None  # the data if they are in memory
+    tol: float
+    max_iter: int
+    report: Report
+    columns: bool  # whether there are several functions
+    smooth: bool  # whether the loss is
+    steps: int = 0
+    stopped_short: bool = False  # whether the solver stopped before it converged
+    warning: str = ""  # why, as a clause; empty if it is not known
+
+    def __post_init__(self) -> None:
+        self.start = self.problem.start()
 
     def run(self, alpha: float, penalty: Penalty | None) -> dict[str, Any]:
         """Fit, and return the fitted attributes."""

@@ -134,7 +134,7 @@ class EigenRidge:
             return each
         rotated, _ = self._rotated(targets)
         filters = 1 / (self.eigenvalues[:, None] + alphas.astype(self.root.dtype))
-        leverages = self._diagonals(filters)
+        leverages = self.vectors**2 @ filters  # P_ii of every row and alpha
         errors = []
         for column in rotated.T:  # all alphas at once
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -167,7 +167,8 @@ class EigenRidge:
                 yield self._left_out(rotated, alpha, members)
             return
         filters = np.stack([self._filter(alpha) for alpha in alphas], axis=1)
-        for alpha, diagonal in zip(alphas, self._diagonals(filters).T, strict=True):
+        leverages = self.vectors**2 @ filters  # P_ii of every row and alpha
+        for alpha, diagonal in zip(alphas, leverages.T, strict=True):
             with np.errstate(divide="ignore", invalid="ignore"):
                 residuals = self._coefficients(rotated, alpha) / (self.root * diagonal)[:, None]
             if alpha == 0:
@@ -206,11 +207,6 @@ class EigenRidge:
         """The coefficients c."""
         coef: Array = self.vectors @ (self._filter(alpha)[:, None] * rotated)
         return coef
-
-    def _diagonals(self, filters: Array) -> Array:
-        """P_ii for every row and filter."""
-        diagonals: Array = self.vectors**2 @ filters
-        return diagonals
 
     def _null(self, rotated: Array) -> Array:
         """The part of the scaled targets that no function in the space can fit."""
