@@ -104,7 +104,7 @@ def test_degrees_of_freedom_and_gcv(fit_intercept: bool) -> None:
 def test_no_penalty_gives_the_least_norm() -> None:
     twice = np.column_stack([PHI, PHI[:, :1]])
     sums = Moments.of([(twice.copy(), Y, None)], M + 1, np.zeros(T))
-    c, _ = FeatureRidge.decompose(sums, None, fit_intercept=False).solve(0.0)
+    c = FeatureRidge.decompose(sums, None, fit_intercept=False).solve(0.0)
     assert_allclose(c, np.linalg.lstsq(twice, Y, rcond=1e-10)[0], rtol=1e-6, atol=1e-8)
 
 
