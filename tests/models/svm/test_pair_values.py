@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import mercer as mc
-from mercer.models.svm.pair_values import PairValues
 from references import matrix, rbf
 
 RNG = np.random.default_rng(1)
@@ -40,16 +39,3 @@ def test_many_classes_take_memory_for_classes_not_for_pairs() -> None:
     model = mc.SVC(RBF).fit(data, y)
     # Twice the coefficients with their positions, and not one for each of 1770 pairs.
     assert len(pickle.dumps(model)) < 5 * model.dual_coef_.nbytes
-
-
-def test_values_of_the_class_of_each_row_are_among_those_of_all_pairs() -> None:
-    rng = np.random.default_rng(8)
-    counts, pairs = np.array([3, 1, 4, 2]), list(combinations(range(4), 2))
-    values = PairValues(rng.normal(size=(3, 10)), counts, rng.normal(size=len(pairs)))
-    similarities, codes = rng.normal(size=(6, 10)), np.array([2, 0, 3, 1, 2, 0])
-    every = np.concatenate(list(values.parts(similarities)))
-    want = [
-        [row[k] for k, pair in enumerate(pairs) if code in pair]
-        for row, code in zip(every, codes, strict=True)
-    ]
-    np.testing.assert_allclose(values.of_classes(similarities, codes), want, atol=1e-12)

@@ -54,7 +54,7 @@ _NOTICEABLE = 1e-3
 # Least cost or weight: squares of smaller ones, times kernel values, may underflow.
 _LEAST = 1e-50
 # Largest cost or weight: squares of larger ones, times kernel values, may overflow.
-_MOST = 1e50
+LARGEST_COST = 1e50
 
 
 @dataclass(frozen=True, eq=False)
@@ -423,9 +423,9 @@ def _all_columns(model: SupportVectorMachine, points: Points) -> Any:
 def require_range(owner: str, what: str, values: Array) -> None:
     """Refuse costs or weights whose squares leave the range of float64."""
     sizes = np.abs(values[np.isfinite(values)])
-    if len(sizes) and not _LEAST <= sizes.min() <= sizes.max() <= _MOST:
+    if len(sizes) and not _LEAST <= sizes.min() <= sizes.max() <= LARGEST_COST:
         raise DataError(
             f"{owner}: {what} has values from {sizes.min():.3g} to {sizes.max():.3g}, and those "
-            f"below {_LEAST:g} or above {_MOST:g} leave the range of floating-point numbers; scale "
-            "them."
+            f"below {_LEAST:g} or above {LARGEST_COST:g} leave the range of floating-point "
+            "numbers; scale them."
         )

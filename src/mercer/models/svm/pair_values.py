@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from mercer.sampling import blocks
+
 Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
 
 # Number of terms of classes against classes that are in memory at a time.
 _BLOCK = 2**21
@@ -30,7 +31,6 @@ class PairValues:
     def __init__(self, dual: Any, counts: NDArray[np.integer], intercepts: Array) -> None:
         dual = dual.toarray() if issparse(dual) else dual
         self._intercepts = intercepts
-        self._classes = np.eye(len(counts))[np.repeat(np.arange(len(counts)), counts)]
         edges = np.concatenate([[0], np.cumsum(counts)]).tolist()
         self._members = [slice(*ends) for ends in pairwise(edges)]
         # Coefficients of the support vectors against all classes, and 0 against their own.
@@ -41,8 +41,8 @@ class PairValues:
     def parts(self, similarities: NDArray[np.floating[Any]]) -> Iterator[Array]:
         """Values of the functions, some rows at a time."""
         step = max(1, _BLOCK // len(self._members) ** 2)
-        for start in range(0, len(similarities), step):
-            yield self._values(similarities[start : start + step])
+        for part in blocks(len(similarities), step=step):
+            yield self._values(similarities[part])
 
     def _values(self, similarities: NDArray[np.floating[Any]]) -> Array:
         m, n_classes = len(similarities), len(self._members)
@@ -57,14 +57,3 @@ class PairValues:
             begin = end
         values += self._intercepts[:, None]
         return values.T
-
-    def of_classes(self, similarities: NDArray[np.floating[Any]], codes: Codes) -> Array:
-        """Values of the functions of the class of each row, of shape (m, n_classes - 1)."""
-        n_classes = len(self._members)
-        mine = np.where(self._classes.T[codes] > 0, similarities, 0.0) @ self._table
-        others = (similarities * self._table.T[codes]) @ self._classes
-        intercepts = np.zeros((n_classes, n_classes))
-        intercepts[np.triu_indices(n_classes, 1)] = self._intercepts
-        values = mine + others + (intercepts + intercepts.T)[codes]
-        others_only = np.arange(n_classes) != codes[:, None]
-        return np.asarray(values[others_only].reshape(len(codes), -1))
