@@ -60,7 +60,7 @@ class LeastSquares:
 
         With tol = 0 all steps are taken: a gradient that rounds to 0 is no reason to stop.
         """
-        states = self._primal_states(step) if self.has_features else self._dual_states(step)
+        states = self._states(step)
         coef, errors, gradient = next(states)
         start = gradient or 1.0
         trace = DescentTrace(coef, gradient / start)
@@ -72,40 +72,30 @@ class LeastSquares:
             trace = DescentTrace(coef, gradient / start, curve)
             yield trace
 
-    def _dual_states(self, step: float) -> Iterator[State]:
-        r"""Descent on coefficients of kernels.
+    def _states(self, step: float) -> Iterator[State]:
+        r"""Descent on coefficients of kernels, or on those of features for the same functions.
 
-        .. math:: \beta := (1 - \eta \alpha) \beta + \eta W (y - K \beta)
+        .. math:: \beta := (1 - \eta \alpha) \beta + \eta W (y - K \beta), \qquad
+           w := (1 - \eta \alpha) w + \eta \Phi^\top W (y - \Phi w)
         """
-        coef, values = np.zeros(self.targets.shape), np.zeros(self.targets.shape)
+        a = self.matrix
+        coef, values = np.zeros((a.shape[1], self.targets.shape[1])), np.zeros(self.targets.shape)
         # The rounding of d'Kd is at most this times d'd, also where Kd cancels to 0.
-        rounding = (
-            len(coef) * np.finfo(self.matrix.dtype).eps * np.abs(self.matrix.diagonal()).sum()
-        )
+        rounding = len(coef) * np.finfo(a.dtype).eps * np.abs(a.diagonal()).sum()
         while True:
             errors = self.targets - values
-            direction = self.weights * errors - self.alpha * coef
-            change = self.matrix @ direction
-            square = float((direction * change).sum())
-            if square < -rounding * float((direction * direction).sum()):
+            weighted = self.weights * errors
+            direction = (a.T @ weighted if self.has_features else weighted) - self.alpha * coef
+            change = a @ direction
+            squared_length = float((direction * direction).sum())
+            square = squared_length if self.has_features else float((direction * change).sum())
+            if square < -rounding * squared_length:
                 raise ValidityError(
                     "gradient descent goes up: the Gram matrix has negative eigenvalues on these "
                     "rows; use a kernel whose is_psd is True."
                 )
             yield coef, errors, float(np.sqrt(max(square, 0.0)))
             coef, values = coef + step * direction, values + step * change
-
-    def _primal_states(self, step: float) -> Iterator[State]:
-        r"""Descent on coefficients of features, for the functions of `_dual_states`.
-
-        .. math:: w := (1 - \eta \alpha) w + \eta \Phi^\top W (y - \Phi w)
-        """
-        coef = np.zeros((self.matrix.shape[1], self.targets.shape[1]))
-        while True:
-            errors = self.targets - self.matrix @ coef
-            direction = self.matrix.T @ (self.weights * errors) - self.alpha * coef
-            yield coef, errors, float(np.linalg.norm(direction))
-            coef = coef + step * direction
 
     def _root_mean_square(self, errors: Array) -> float:
         squares = (errors * errors).mean(axis=1)

@@ -9,19 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer import checks, memory
-from mercer.estimator.base import shown
+from mercer.estimator.base import shown, store
 from mercer.estimator.iterative import Report, with_callbacks
 from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.online.base import (
-    Progress,
-    TrainingRows,
-    all_or_nothing,
-    no_report,
-    why_not_more,
-)
+from mercer.models.online.base import Progress, TrainingRows, all_or_nothing, why_not_more
 from mercer.models.online.budgets import Budget
 from mercer.models.online.expansion import FeatureExpansion, Rows
 from mercer.models.online.feature_maps import FeatureMapModel
@@ -175,6 +169,10 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
     True
     """
 
+    step_size: float | Literal["auto"]
+    alpha: float
+    method: Literal["stochastic", "batch"]
+    tol: float
     residual_: float
     step_size_: float
     learning_curve_: Array
@@ -194,19 +192,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            budget=budget,
-            batch_size=batch_size,
-            max_iter=max_iter,
-            shuffle=shuffle,
-            random_state=random_state,
-        )
-        self.step_size = step_size
-        self.alpha = alpha
-        self.method = method
-        self.feature_map = feature_map
-        self.tol = tol
+        store(self, locals())
 
     # Public methods -------------------------------------------------------------------------------
 
@@ -262,7 +248,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
             self._check_parameters()
             first = not hasattr(self, "kernel_")
             training = (self._first_rows if first else self._later_rows)(X, y, sample_weight)
-            self._fit_rows(training, 1, no_report)
+            self._fit_rows(training, 1, lambda fitted: False)
         return self
 
     # Data -----------------------------------------------------------------------------------------

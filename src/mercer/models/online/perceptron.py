@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import unique_labels
 
 from mercer import checks
-from mercer.estimator.base import shown
+from mercer.estimator.base import shown, store
 from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.estimator.optional_methods import available_unless
@@ -21,7 +21,6 @@ from mercer.models.online.base import (
     Progress,
     TrainingRows,
     all_or_nothing,
-    no_report,
     why_not_more,
 )
 from mercer.models.online.budgets import Budget
@@ -122,6 +121,7 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
     (['no', 'no', 'yes', 'yes'], 4)
     """
 
+    averaged: bool
     learning_curve_: NDArray[np.int64]
     n_mistakes_: int
 
@@ -136,15 +136,7 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            budget=budget,
-            batch_size=batch_size,
-            max_iter=max_iter,
-            shuffle=shuffle,
-            random_state=random_state,
-        )
-        self.averaged = averaged
+        store(self, locals())
 
     # Public methods -------------------------------------------------------------------------------
 
@@ -214,7 +206,7 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
                 training = self._first_rows(X, y, sample_weight, _listed_classes(classes))
             else:
                 training = self._later_rows(X, y, sample_weight, classes)
-            self._fit_rows(training, 1, no_report)
+            self._fit_rows(training, 1, lambda fitted: False)
         return self
 
     # Data -----------------------------------------------------------------------------------------

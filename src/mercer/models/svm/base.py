@@ -119,10 +119,6 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     #: Whether there is a function for each pair of classes, with few of the points.
     _has_pairs = False
 
-    def _store(self, arguments: dict[str, Any]) -> None:
-        """Keep the arguments of a constructor under their names, as scikit-learn asks."""
-        self.__dict__.update((name, value) for name, value in arguments.items() if name != "self")
-
     def _tagged_kernel(self) -> object:
         if isinstance(self.kernel, Kernel):
             return self.kernel

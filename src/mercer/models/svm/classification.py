@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer import checks
-from mercer.estimator.base import shown
+from mercer.estimator.base import shown, store
 from mercer.exceptions import ParameterError
 from mercer.models.svm.base import Similarity, Training
 from mercer.models.svm.duals import NuSvcDual, SvcDual
@@ -187,7 +187,7 @@ class SVC(SupportVectorClassifier):
         solver: Any = "auto",
         psd: Similarity | None = None,
     ) -> None:
-        self._store(locals())
+        store(self, locals())
 
     def path(
         self,
@@ -331,7 +331,7 @@ class NuSVC(SupportVectorClassifier):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        self._store(locals())
+        store(self, locals())
 
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         largest = self._dual(data).largest

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
 from mercer import checks
+from mercer.estimator.base import store
 from mercer.estimator.iterative import with_callbacks
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
@@ -39,7 +40,7 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        self._store(locals())
+        store(self, locals())
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:

@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from mercer import checks
+from mercer.estimator.base import store
 from mercer.estimator.iterative import with_callbacks
 from mercer.exceptions import DataError
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training, require_range
@@ -181,7 +182,7 @@ class SVR(SupportVectorRegressor):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        self._store(locals())
+        store(self, locals())
 
     def _dual(self, rows: Rows, targets: Array, costs: Array) -> SvrDual:
         return SvrDual(rows, targets, costs, float(self.epsilon))
@@ -247,7 +248,7 @@ class NuSVR(SupportVectorRegressor):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        self._store(locals())
+        store(self, locals())
 
     def _dual(self, rows: Rows, targets: Array, costs: Array) -> NuSvrDual:
         return NuSvrDual(rows, targets, costs, 0.0, float(self.nu))
