@@ -201,7 +201,7 @@ class Smoother:
     def loo_residuals(self) -> Array:
         """Targets minus the predictions from the other rows."""
         fits = (self._left_out(rows)[-1] for rows in self.blocks(len(self.points)))
-        return self.targets - np.concatenate([fit.values for fit in fits])
+        return np.asarray(self.targets - np.concatenate([fit.values for fit in fits]))
 
     def loo_error(self) -> float:
         """Mean squared leave-one-out error."""

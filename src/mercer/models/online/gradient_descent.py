@@ -14,8 +14,6 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from mercer.exceptions import ValidityError
 
 Array = NDArray[np.floating[Any]]
-State = tuple[Array, Array, float]
-"""Coefficients, errors y - f(x), and the norm of the gradient as a function."""
 
 # Order of a matrix up to which all eigenvalues are computed.
 _DENSE = 200
@@ -56,29 +54,16 @@ class LeastSquares:
         return largest_eigenvalue(len(a), lambda v: root * (a @ (root * v)))
 
     def descend(self, step: float, tol: float, limit: int) -> Iterator[DescentTrace]:
-        """Gradient descent from zero, until the gradient is `tol` times that at the start.
+        r"""Gradient descent from zero, until the gradient is `tol` times that at the start.
 
-        With tol = 0 all steps are taken: a gradient that rounds to 0 is no reason to stop.
-        """
-        states = self._states(step)
-        coef, errors, gradient = next(states)
-        start = gradient or 1.0
-        trace = DescentTrace(coef, gradient / start)
-        if tol > 0 and trace.residual <= tol:
-            yield trace
-        while (tol == 0 or trace.residual > tol) and len(trace.curve) < limit:
-            curve = (*trace.curve, self._root_mean_square(errors))
-            coef, errors, gradient = next(states)
-            trace = DescentTrace(coef, gradient / start, curve)
-            yield trace
-
-    def _states(self, step: float) -> Iterator[State]:
-        r"""Descent on coefficients of kernels, or on those of features for the same functions.
+        With tol = 0 all steps are taken: a gradient that rounds to 0 is no reason to stop. The
+        coefficients are those of kernels, or those of features for the same functions:
 
         .. math:: \beta := (1 - \eta \alpha) \beta + \eta W (y - K \beta), \qquad
            w := (1 - \eta \alpha) w + \eta \Phi^\top W (y - \Phi w)
         """
-        a = self.matrix
+        a, first = self.matrix, 0.0
+        curve: tuple[float, ...] = ()
         coef, values = np.zeros((a.shape[1], self.targets.shape[1])), np.zeros(self.targets.shape)
         # The rounding of d'Kd is at most this times d'd, also where Kd cancels to 0.
         rounding = len(coef) * np.finfo(a.dtype).eps * np.abs(a.diagonal()).sum()
@@ -94,7 +79,15 @@ class LeastSquares:
                     "gradient descent goes up: the Gram matrix has negative eigenvalues on these "
                     "rows; use a kernel whose is_psd is True."
                 )
-            yield coef, errors, float(np.sqrt(max(square, 0.0)))
+            gradient = float(np.sqrt(max(square, 0.0)))
+            first = first or gradient or 1.0
+            trace = DescentTrace(coef, gradient / first, curve)
+            is_done = tol > 0 and not trace.residual > tol
+            if curve or is_done:
+                yield trace
+            if is_done or len(curve) == limit:
+                return
+            curve = (*curve, self._root_mean_square(errors))
             coef, values = coef + step * direction, values + step * change
 
     def _root_mean_square(self, errors: Array) -> float:

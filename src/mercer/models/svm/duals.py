@@ -410,9 +410,10 @@ def solve_one(
         # An infinite C: bounds so wide that no variable is at one.
         unit = float(np.abs(qp.linear).max() or 1.0) / local_matrix.largest
         steps = np.array([0])
+        infinite = local
         for bound in _WIDTHS:
-            within = local.within(unit * bound)
-            solution = solve_within(within, warm_start=start, tol=tol, max_iter=max_iter)
+            local = infinite.within(unit * bound)
+            solution = solve_within(local, warm_start=start, tol=tol, max_iter=max_iter)
             steps, start = steps + solution.n_iter, solution.coefficients
             solution = replace(solution, n_iter=steps)
             if not solution.converged or np.abs(start).max() < unit * bound:

@@ -24,11 +24,10 @@ from mercer.kernels.points import Points
 from mercer.models.representer import RepresenterModel
 from mercer.models.svm.base import SupportVectorMachine, Training, require_range
 from mercer.models.svm.duals import Dual, DualSolutions
-from mercer.models.svm.pair_values import PairValues
 from mercer.models.svm.probability import Calibration, calibrated
-from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
+from mercer.models.svm.schemes import Codes, Pairs, PairValues, Scheme, scheme_of
 from mercer.parallel import one_thread
-from mercer.sampling import random_numbers
+from mercer.sampling import blocks, random_numbers
 
 Array = NDArray[np.float64]
 
@@ -174,10 +173,10 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             return reading(np.asarray(RepresenterModel._function_values(self, X), np.float64))
         points = self._validate_points(self.kernel_, X, reset=False)
         pairs = PairValues(self.dual_coef_, self.n_support_, self.intercept_)
-        step, kernel_values = max(1, _HELD // len(self.points_)), self._similarities()
+        kernel_values = self._similarities()
         parts: list[NDArray[Any]] = []
-        for start in range(0, len(points), step):
-            block = kernel_values(points[start : start + step])
+        for rows in blocks(len(points), step=max(1, _HELD // len(self.points_))):
+            block = kernel_values(points[rows])
             with one_thread():  # products with the points of one class are small
                 parts += [reading(values) for values in pairs.parts(block)]
         return np.concatenate(parts)

@@ -33,8 +33,7 @@ from mercer.exceptions import DataError
 from mercer.models.svm.base import LARGEST_COST, Training, solve_duals
 from mercer.models.svm.duals import DualSolutions, stretches
 from mercer.models.svm.fit_warnings import warn_of_folds
-from mercer.models.svm.pair_values import PairValues
-from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides
+from mercer.models.svm.schemes import Codes, Pairs, PairValues, Scheme, Sides
 from mercer.parallel import single_blas
 from mercer.sampling import blocks, random_numbers, spread
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix

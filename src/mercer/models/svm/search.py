@@ -373,15 +373,14 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
     ) -> Iterator[list[Outcome]]:
         """The outcomes of each C in some folds, which are computed side by side."""
 
-        def alone(fold: Fold) -> list[Outcome]:
-            with one_thread():
-                return fold.path(matrix, costs, self.scorer_)
+        def path(fold: Fold) -> list[Outcome]:
+            return fold.path(matrix, costs, self.scorer_)
 
         if len(folds) == 1:
-            yield folds[0].path(matrix, costs, self.scorer_)
+            yield path(folds[0])
         else:
             with ThreadPoolExecutor(min(thread_count(), len(folds))) as pool:
-                yield from pool.map(alone, folds)
+                yield from pool.map(one_thread()(path), folds)
 
     # The best -------------------------------------------------------------------------------------
 

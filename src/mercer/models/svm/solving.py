@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Event
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 
 from mercer.models.svm.duals import (
     REFINEMENT,
@@ -50,7 +50,8 @@ def solve_several(
     report: Report | None = None,
 ) -> DualSolutions:
     """Solve the problems of several functions; `warm_start` has a column for each function."""
-    jobs = _Jobs(matrix, dual, options, warm_start, eval_rows)
+    columns = None if warm_start is None else warm_start.tocsc()
+    jobs = _Jobs(matrix, dual, options, columns, eval_rows)
     try:
         jobs.run(report)
     finally:
@@ -83,22 +84,17 @@ def _split(numbers: Rows, keys: Rows) -> list[Rows]:
     return [part for part in parts if len(part)]
 
 
+@dataclass(eq=False)
 class _Jobs:
     """Problems of one matrix: those that are solved, and iterates of those that are begun."""
 
-    def __init__(
-        self,
-        matrix: SymmetricMatrix,
-        dual: TwoClassDual,
-        options: Options,
-        warm_start: csr_array | None,
-        eval_rows: Rows | None,
-    ) -> None:
-        self.matrix = matrix
-        self.dual = dual
-        self.options = options
-        self.warm_start = None if warm_start is None else warm_start.tocsc()
-        self.eval_rows = eval_rows
+    matrix: SymmetricMatrix
+    dual: TwoClassDual
+    options: Options
+    warm_start: csc_array | None  # coefficients of all rows, a column for each function
+    eval_rows: Rows | None
+
+    def __post_init__(self) -> None:
         self._solved: list[tuple[Rows, DualSolutions]] = []
         self._begun: dict[int, Callable[[], DualSolutions]] = {}
         self._stop = Event()
@@ -119,7 +115,8 @@ class _Jobs:
             self._follow(map(self._solve_one, numbers), report)
             return
         with ThreadPoolExecutor(threads) as pool:
-            waiting = [pool.submit(self._solve_on_one_thread, number) for number in numbers]
+            solve_alone = one_thread()(self._solve_one)
+            waiting = [pool.submit(solve_alone, number) for number in numbers]
             try:
                 self._follow((job.result() for job in waiting), report)
             finally:  # after Ctrl-C: problems that are begun end with what they have
@@ -149,10 +146,6 @@ class _Jobs:
                 if report(lambda: DualSolutions.joined(len(self.dual), self._solved)):
                     self._stop.set()
                     return
-
-    def _solve_on_one_thread(self, number: int) -> None:
-        with one_thread():
-            self._solve_one(number)
 
     def _solve_one(self, number: int) -> None:
         def report(solution: Callable[[], DualSolutions]) -> bool:
