@@ -58,21 +58,12 @@ def lines(shares: Array, targets: Array, places: Array, coordinates: Array) -> L
     deviations = targets - means[:, None]
     weighted = offsets * shares[:, :, None]
     scatter = weighted.transpose(0, 2, 1) @ offsets
-    inverse = _pseudo_inverse(scatter)
+    inverse = np.linalg.pinv(scatter, rcond=_FLAT, hermitian=True)
     slopes = inverse @ (weighted.transpose(0, 2, 1) @ deviations)
     away = (places - centres)[:, None, :]
     values = means + (away @ slopes)[:, 0]
     influence = 1 + (away @ inverse @ offsets.transpose(0, 2, 1))[:, 0]
     return LocalFit(values, influence, deviations - offsets @ slopes)
-
-
-def _pseudo_inverse(scatter: Array) -> Array:
-    """Pseudo-inverses of positive semi-definite matrices."""
-    eigenvalues, vectors = np.linalg.eigh(scatter)
-    largest = eigenvalues[:, -1:]
-    kept = (eigenvalues > _FLAT * largest) & (largest > 0)
-    inverse = np.where(kept, 1.0, 0.0) / np.where(kept, eigenvalues, 1.0)
-    return np.asarray((vectors * inverse[:, None, :]) @ vectors.transpose(0, 2, 1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -232,12 +232,8 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
-            Data like those of the first call.
-        y : array-like of shape (n,) or (n, n_targets)
-            Targets.
-        sample_weight : array-like of shape (n,) or float, optional
-            Non-negative weights of the rows.
+        X, y, sample_weight
+            As for `fit`, and like those of the first call.
 
         Returns
         -------

@@ -186,14 +186,10 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
-            Data like those of the first call.
-        y : array-like of shape (n,)
-            Labels.
+        X, y, sample_weight
+            As for `fit`, and like those of the first call.
         classes : array-like of shape (n_classes,), optional
             All labels that will ever come; needed in the first call, and the same in later ones.
-        sample_weight : array-like of shape (n,) or float, optional
-            Non-negative weights of the rows: factors of their steps.
 
         Returns
         -------

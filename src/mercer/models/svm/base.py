@@ -91,6 +91,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     """
 
     support_: NDArray[Any]
+    n_support_: NDArray[Any]
     support_vectors_: Any
     rows_: NDArray[Any]
     fit_status_: int

@@ -412,7 +412,8 @@ def solve_one(
         steps = np.array([0])
         infinite = local
         for bound in _WIDTHS:
-            local = infinite.within(unit * bound)
+            lower, upper = np.clip([infinite.lower, infinite.upper], -unit * bound, unit * bound)
+            local = replace(infinite, lower=lower, upper=upper)
             solution = solve_within(local, warm_start=start, tol=tol, max_iter=max_iter)
             steps, start = steps + solution.n_iter, solution.coefficients
             solution = replace(solution, n_iter=steps)

@@ -74,7 +74,6 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     classes_: NDArray[Any]
     class_weight_: Array
-    n_support_: NDArray[np.integer]
     _scheme: Scheme
     _calibration: Calibration
 
@@ -225,18 +224,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     @available_unless(lambda model: _why_no_probabilities(model))
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the probabilities.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m, n_classes)
-            0 or less.
-        """
+        """Logarithms of the probabilities of `predict_proba`."""
         check_is_fitted(self)
         if not hasattr(self, "_calibration"):
             raise NotFittedError(

@@ -173,7 +173,15 @@ class Calibration:
 
     def log_probabilities(self, values: Array) -> NDArray[np.float64]:
         """Logarithms of the probabilities; one is the largest in each row, even when rounded."""
-        return with_largest(self.coupled(values))
+        coupled, rows = self.coupled(values), np.arange(len(values))
+        # Of classes that tie, the first gets the largest probability.
+        largest = coupled.max(axis=1)
+        first = np.argmax(coupled >= largest[:, None] - _ROUNDING, axis=1)
+        distinct = coupled.astype(np.float64)
+        distinct[rows, first] = -np.inf
+        others = distinct.max(axis=1)
+        distinct[rows, first] = np.maximum(coupled[rows, first], others + _APART)
+        return distinct
 
 
 class Sigmoids:
@@ -190,7 +198,11 @@ class Sigmoids:
         deviations = np.sqrt(self._total(centred**2) / self._sums)
         self.units = np.where(deviations > 0, deviations, 1.0)
         self.values = centred / self.units[self.which]
-        self.targets = smoothed(self.which, signs > 0, self.weights)
+        # Platt's targets: probabilities of the positive side by the rule of succession.
+        groups = 2 * self.which + (signs > 0)
+        sums, squares = (np.bincount(groups, self.weights**power) for power in (1, 2))
+        least = 1.0 / (sums[groups] ** 2 / squares[groups] + 2)
+        self.targets = np.where(signs > 0, 1.0 - least, least)
 
     def best(self) -> tuple[Array, Array]:
         """Slopes and offsets that minimise the cross-entropies."""
@@ -246,26 +258,6 @@ class Sigmoids:
         along = (low * first - cross * second) / determinant
         up = (high * second - cross * first) / determinant
         return along, up, first * along + second * up
-
-
-def with_largest(log_probabilities: Array) -> NDArray[np.float64]:
-    """Log-probabilities with a unique largest one: of classes that tie, that of the first."""
-    rows = np.arange(len(log_probabilities))
-    largest = log_probabilities.max(axis=1)
-    first = np.argmax(log_probabilities >= largest[:, None] - _ROUNDING, axis=1)
-    distinct = log_probabilities.astype(np.float64)
-    distinct[rows, first] = -np.inf
-    others = distinct.max(axis=1)
-    distinct[rows, first] = np.maximum(log_probabilities[rows, first], others + _APART)
-    return distinct
-
-
-def smoothed(problems: Codes, above: NDArray[np.bool_], weights: Array) -> Array:
-    """Platt's targets: probabilities of the positive side by the rule of succession."""
-    groups = 2 * problems + above
-    sums, squares = (np.bincount(groups, terms) for terms in (weights, weights**2))
-    least = 1.0 / (sums[groups] ** 2 / squares[groups] + 2)
-    return np.where(above, 1.0 - least, least)
 
 
 def calibration_error(log_probabilities: Array, codes: Codes, weights: Array) -> float:

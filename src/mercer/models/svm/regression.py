@@ -126,25 +126,10 @@ class SVR(SupportVectorRegressor):
         The constant b.
     n_iter_ : int
         Steps.
-    dual_gap_ : float
-        The primal objective of the function minus that of the dual problem: the function loses at
-        most this much against the best one, in units of the objective. It is a bound if the kernel
-        matrix is positive semi-definite. NaN if the kernel is known not to be valid, or if the
-        values of 128 rows show that the problem is not convex.
-    objective_ : float
-        The value of the dual problem, which is minus the objective, up to the gap.
-    converged_ : bool
-        Whether the function is as exact as `tol` asks.
-    kernel_ : Kernel
-        The kernel used, with all parameters numbers.
-    points_ : Points
-        The points that carry coefficients.
-    rows_ : ndarray of int
-        The rows of X that they are.
-    n_features_in_ : int
-        Number of columns seen during fit, if the data have columns.
-    feature_names_in_ : ndarray of str
-        Names of columns seen during fit, if all are strings.
+    dual_gap_, objective_ : float
+        As for `SVC`, of one function.
+    converged_, kernel_, points_, rows_, n_features_in_, feature_names_in_
+        As for `SVC`.
 
     See Also
     --------
@@ -163,8 +148,6 @@ class SVR(SupportVectorRegressor):
     >>> mc.SVR(mc.Linear(), C=10.0, epsilon=0.0).fit(X, y).predict([[1.5]]).round(2)
     array([1.5])
     """
-
-    n_support_: NDArray[Any]
 
     def __init__(
         self,

@@ -200,10 +200,13 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         weights[data.rows] = data.weights
         splits = self._splits(X, labels, groups)
         counted = sample_weight is not None and self._scores_take_weights()
-        folds = [
-            _fold(model, data, labels, weights, weights if counted else None, *split)
-            for split in splits
-        ]
+
+        def fold(train: Rows, held: Rows) -> Fold:
+            rows, local = train[weights[train] > 0], copy(model)
+            part = local._with_classes(replace(data, rows=rows, weights=weights[rows]), labels)
+            return Fold(local, part, held, labels[held], weights[held] if counted else None)
+
+        folds = [fold(*split) for split in splits]
         self.n_splits_, self.classes_ = len(folds), model.classes_
         given = None if sample_weight is None else weights
         parts = [every, *(train for train, _ in splits)]
@@ -416,19 +419,3 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities by the best machine, as `SVC.predict_log_proba`."""
         return np.asarray(self._best.predict_log_proba(X))
-
-
-def _fold(
-    model: SVC,
-    data: Training,
-    labels: Any,
-    weights: Array,
-    scored: Array | None,
-    train: Rows,
-    held: Rows,
-) -> Fold:
-    rows = train[weights[train] > 0]
-    local = copy(model)
-    part = replace(data, rows=rows, weights=weights[rows])
-    part = local._with_classes(part, labels)
-    return Fold(local, part, held, labels[held], None if scored is None else scored[held])

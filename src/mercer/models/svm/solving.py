@@ -72,11 +72,6 @@ def _tiles(dual: TwoClassDual, numbers: Rows) -> list[Rows]:
     return _split(numbers, first * (int(dual.rows.max()) // _STRETCH + 1) + last)
 
 
-def _parts(dual: TwoClassDual) -> list[Rows]:
-    """Problems that are solved before callbacks are asked again."""
-    return _split(np.arange(len(dual)), np.cumsum(dual.sizes**2) // _WORK)
-
-
 def _split(numbers: Rows, keys: Rows) -> list[Rows]:
     """Numbers grouped by their keys."""
     order = np.argsort(keys, kind="stable")
@@ -104,12 +99,7 @@ class _Jobs:
         is_stored = isinstance(self.matrix, StoredMatrix)
         few = _FEW if is_stored else min(_FEW, _FEW_COMPUTED)
         self._follow(self._batches(np.flatnonzero(self.dual.sizes <= few)), report)
-        if not self._stop.is_set():
-            self._run_others(report)
-
-    def _run_others(self, report: Report | None) -> None:
-        """Solve those that no batch has solved."""
-        numbers = self._unsolved()
+        numbers = [] if self._stop.is_set() else self._unsolved()
         threads = min(thread_count(), len(numbers))
         if threads <= 1:
             self._follow(map(self._solve_one, numbers), report)
@@ -188,7 +178,8 @@ class _Jobs:
                 continue
             places = np.empty(self.matrix.size, np.int64)
             places[rows] = positions
-            for part in _parts(dual):
+            # Callbacks are asked again after each part.
+            for part in _split(np.arange(len(dual)), np.cumsum(dual.sizes**2) // _WORK):
                 self._solve_batch(tile[part], dual.subset(part), matrix, places)
                 yield
 

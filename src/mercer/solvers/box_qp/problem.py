@@ -48,11 +48,6 @@ class BoxQP:
         """The number of the problem that each variable belongs to."""
         return np.repeat(np.arange(len(self.groups)), self.sizes)
 
-    def within(self, bound: float) -> BoxQP:
-        """The problem with all bounds cut to at most `bound` in absolute value."""
-        lower, upper = np.maximum(self.lower, -bound), np.minimum(self.upper, bound)
-        return replace(self, lower=lower, upper=upper)
-
     def feasible(self, point: Array) -> Array:
         """A feasible point near the given one."""
         starts, sizes = self.groups.ravel(), self.group_sizes

@@ -26,7 +26,6 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer import _core
 from mercer.solvers.box_qp import interior_point
@@ -333,10 +332,12 @@ class _Descent:
         for group, high, low in zip(self._sums, highest, lowest, strict=True):
             rank[group.start + _largest(rising[group], count, low)] = 4
             rank[group.start + _largest(-falling[group], count, -high)] = 4
-        chosen = rank >= 2
-        if np.count_nonzero(chosen) > _MOST:
-            chosen = rank >= 3
-        self._working = _at_most(_MOST, rank, np.flatnonzero(chosen))
+        chosen = np.flatnonzero(rank >= 2)
+        if len(chosen) > _MOST:
+            chosen = np.flatnonzero(rank >= 3)
+            order = np.argsort(-rank[chosen], kind="stable")
+            chosen = np.sort(chosen[order[:_MOST]])
+        self._working = chosen
         if len(self._working) < _LEAST:
             others = np.flatnonzero(rank == 1)[: _LEAST - len(self._working)]
             self._working = np.sort(np.concatenate([self._working, others]))
@@ -370,11 +371,3 @@ def _largest(values: Array, count: int, bound: float) -> Positions:
     if len(above) <= count:
         return above
     return above[np.argpartition(values[above], len(above) - count)[-count:]]
-
-
-def _at_most(limit: int, rank: NDArray[np.int8], chosen: Positions) -> Positions:
-    """At most `limit` of the chosen variables, those of the highest rank first."""
-    if len(chosen) <= limit:
-        return chosen
-    order = np.argsort(-rank[chosen], kind="stable")
-    return np.sort(chosen[order[:limit]])
