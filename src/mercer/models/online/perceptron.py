@@ -44,9 +44,8 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
 
     Parameters
     ----------
-    kernel : Kernel, optional
-        Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
-        with other columns than numbers or with missing values. It says what X may be.
+    kernel, batch_size, shuffle, random_state
+        As for `KernelLMS`.
     averaged : bool, default=False
         Whether to predict with the mean of the functions after each row, which mistakes at the end
         disturb less than the last function. With a budget only ``Quantize``, which forgets
@@ -54,25 +53,16 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
     budget : Budget, optional
         What bounds the number of points, such as ``mercer.budgets.Remove(100)``; by default nothing
         does.
-    batch_size : int, optional
-        Rows computed together, by default 512, with a budget 128. It changes the time, not the
-        result.
     max_iter : int, optional
         The largest number of passes over the rows in `fit`, 100 by default; a pass without a
         mistake is the last.
-    shuffle : bool, default=False
-        Whether each pass of `fit` takes the rows in a new random order.
-    random_state : int, RandomState or None, default=None
-        For the order.
 
     Attributes
     ----------
     dual_coef_ : ndarray of shape (m,) or (m, n_classes)
         The coefficients of the points, those of the mean if `averaged`; one column for two classes.
-    points_ : Points
-        The points that carry coefficients, oldest first.
-    rows_ : ndarray of shape (m,)
-        The rows of X that they are, those of later calls counted on.
+    points_, rows_, kernel_, n_features_in_, feature_names_in_
+        As for `KernelLMS`.
     intercept_ : float
         Always 0.0; add a ``Constant`` to the kernel for an offset.
     classes_ : ndarray of shape (n_classes,)
@@ -82,16 +72,10 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
     learning_curve_ : ndarray of shape (rows seen,)
         The number of mistakes up to each row, rows in the order in which they were met, without
         those of weight zero.
-    kernel_ : Kernel
-        The kernel used, with length-scales resolved to numbers by the rows of the first call.
     n_iter_ : int
         Passes of the last `fit` or `partial_fit`.
     converged_ : bool
         Whether the last pass made no mistake.
-    n_features_in_ : int
-        Number of columns seen during fit, if the data have columns.
-    feature_names_in_ : ndarray of str
-        Names of columns seen during fit, if all are strings.
 
     See Also
     --------
