@@ -41,12 +41,6 @@ class Progress:
     n_iter: int = 0  # passes over the rows, including an unfinished one
     converged: bool = False  # whether learning is complete
 
-    def after(
-        self, expansion: KernelExpansion | FeatureExpansion, errors: NDArray[Any]
-    ) -> Progress:
-        """The state after one more mini-batch."""
-        return replace(self, expansion=expansion, curve=(*self.curve, errors))
-
     @property
     def whole_curve(self) -> NDArray[Any]:
         """The curve as one array."""

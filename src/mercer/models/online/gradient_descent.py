@@ -87,12 +87,9 @@ class LeastSquares:
                 yield trace
             if is_done or len(curve) == limit:
                 return
-            curve = (*curve, self._root_mean_square(errors))
+            mean_square = np.average((errors * errors).mean(axis=1), weights=self.weights[:, 0])
+            curve = (*curve, float(np.sqrt(mean_square)))
             coef, values = coef + step * direction, values + step * change
-
-    def _root_mean_square(self, errors: Array) -> float:
-        squares = (errors * errors).mean(axis=1)
-        return float(np.sqrt(np.average(squares, weights=self.weights[:, 0])))
 
 
 def largest_eigenvalue(n: int, product: Callable[[Array], Array]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -320,7 +321,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
                 f"KernelLMS: the errors overflow; pass a step_size smaller than "
                 f"{self.step_size_:.6g}, a kernel whose is_psd is True, or a larger budget."
             )
-        return progress.after(expansion, errors)
+        return replace(progress, expansion=expansion, curve=(*progress.curve, errors))
 
     def _fit_rows(self, training: TrainingRows, passes: int, report: Report) -> None:
         super()._fit_rows(training, passes, report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -279,7 +280,8 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
                 step = np.concatenate([step, (seen + row) * step])
             row_pass.add(row, step)
             row += 1
-        return progress.after(row_pass.result(), mistakes)
+        curve = (*progress.curve, mistakes)
+        return replace(progress, expansion=row_pass.result(), curve=curve)
 
     def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
         return not progress.whole_curve[-n:].any()

@@ -81,7 +81,10 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         """Solve the dual problems, and learn probabilities if they are asked for."""
         self.__dict__.pop("_calibration", None)
         if self._has_pairs and not self.kernel_.input_tags()["pairwise"]:
-            data = _class_by_class(data)
+            # In the order of the classes: a pair of classes is then read in two pieces.
+            ordered = data.subset(np.argsort(data.codes, kind="stable"))
+            points, rows = data.points[ordered.rows], np.arange(len(ordered.rows))
+            data = replace(ordered, points=points, numbers=ordered.rows, rows=rows)
         matrix, solutions = self._fit_duals(X, y, data, self._dual(data))
         if not self.probability:
             return
@@ -273,13 +276,6 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 'decision_function_shape = "ovo" asks for one for each pair; pass '
                 'decision_function_shape="ovr".'
             )
-
-
-def _class_by_class(data: Training) -> Training:
-    """Rows in the order of their classes: a pair of classes is read in two pieces."""
-    ordered = data.subset(np.argsort(data.codes, kind="stable"))
-    points, rows = data.points[ordered.rows], np.arange(len(ordered.rows))
-    return replace(ordered, points=points, numbers=ordered.rows, rows=rows)
 
 
 def _class_weights(

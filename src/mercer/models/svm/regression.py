@@ -107,9 +107,7 @@ class SVR(SupportVectorRegressor):
         Errors that cost nothing, in units of y.
     tol : float, default=1e-3
         How far a row may be from its condition of optimality, in units of y.
-    max_iter : int, default=-1
-        The largest number of steps; -1 for the solver's own limit.
-    degree, gamma, coef0, shrinking, cache_size, verbose, psd
+    degree, gamma, coef0, shrinking, cache_size, max_iter, verbose, psd
         As for `SVC`.
 
     Attributes

@@ -107,10 +107,8 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         The scorer.
     classes_ : ndarray
         The classes.
-    n_features_in_ : int
-        Number of columns seen during fit, if the data have columns.
-    feature_names_in_ : ndarray of str
-        Names of columns seen during fit, if all are strings.
+    n_features_in_, feature_names_in_
+        As for `SVC`.
 
     See Also
     --------
@@ -169,10 +167,8 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Anything that the kernel takes.
-        y : array-like of shape (n,)
-            Labels.
+        X, y
+            As for `SVC.fit`.
         sample_weight : array-like of shape (n,), optional
             Weights, with which the machines learn, and which count in the scores too, if the
             scorer takes weights; if not, a warning says so, as in scikit-learn's searches.
