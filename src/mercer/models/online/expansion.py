@@ -156,11 +156,6 @@ class Batch:
         """Values k(x, x) of the columns."""
         return self.expansion.diagonal(self.columns)
 
-    def kept(self, plan: DictionarySchedule) -> Array:
-        """Kernel values of the batch, 0 where the point of a column has left before the row."""
-        steps = np.arange(len(self.block))
-        return np.where(steps[:, None] <= plan.gone, self.block, 0.0)
-
     def changed(
         self, plan: DictionarySchedule, increments: Array, factor: float
     ) -> KernelExpansion:

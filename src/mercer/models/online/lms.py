@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer import checks, memory
 from mercer.estimator.base import shown, store
-from mercer.estimator.iterative import Report, with_callbacks
+from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel
@@ -300,6 +300,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
 
     def _start(self, training: TrainingRows, passes: int) -> tuple[Progress, TrainingRows]:
         progress, training = super()._start(training, passes)
+        self.__dict__.pop("residual_", None)  # of a batch before
         rows = training.counted
         _, weights = training.targets_and_weights(rows)
         diagonal = progress.expansion.diagonal(rows)
@@ -322,10 +323,6 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
                 f"{self.step_size_:.6g}, a kernel whose is_psd is True, or a larger budget."
             )
         return replace(progress, expansion=expansion, curve=(*progress.curve, errors))
-
-    def _fit_rows(self, training: TrainingRows, passes: int, report: Report) -> None:
-        super()._fit_rows(training, passes, report)
-        self.__dict__.pop("residual_", None)  # of a batch before
 
     def _fitted(self, progress: Progress) -> dict[str, Any]:
         f = progress.expansion

@@ -280,8 +280,7 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
                 step = np.concatenate([step, (seen + row) * step])
             row_pass.add(row, step)
             row += 1
-        curve = (*progress.curve, mistakes)
-        return replace(progress, expansion=row_pass.result(), curve=curve)
+        return replace(progress, expansion=row_pass.result(), curve=(*progress.curve, mistakes))
 
     def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
         return not progress.whole_curve[-n:].any()

@@ -98,7 +98,8 @@ class Steps:
         batch = Batch(f, rows)
         plan = budget.plan(batch)
         if plan is not None:
-            kept = batch.kept(plan)
+            # The point of a column may have left before a row.
+            kept = np.where(np.arange(len(rows))[:, None] <= plan.gone, batch.block, 0.0)
             values = kept[:, : len(f.active)] @ f.coef
             errors, increments = self._triangular(kept[:, plan.target], values, targets, weights)
             return batch.changed(plan, increments, self.decay ** len(rows)), errors

@@ -410,10 +410,9 @@ def solve_one(
         # An infinite C: bounds so wide that no variable is at one.
         unit = float(np.abs(qp.linear).max() or 1.0) / local_matrix.largest
         steps = np.array([0])
-        infinite = local
         for bound in _WIDTHS:
-            lower, upper = np.clip([infinite.lower, infinite.upper], -unit * bound, unit * bound)
-            local = replace(infinite, lower=lower, upper=upper)
+            lower, upper = np.clip([qp.lower, qp.upper], -unit * bound, unit * bound)
+            local = replace(local, lower=lower, upper=upper)
             solution = solve_within(local, warm_start=start, tol=tol, max_iter=max_iter)
             steps, start = steps + solution.n_iter, solution.coefficients
             solution = replace(solution, n_iter=steps)

@@ -112,12 +112,8 @@ class SVR(SupportVectorRegressor):
 
     Attributes
     ----------
-    support_ : ndarray of shape (n_support,)
-        The rows of X that are support vectors.
-    support_vectors_ : array-like of shape (n_support, n_features)
-        These rows.
     n_support_ : ndarray of shape (1,)
-        How many.
+        How many support vectors.
     dual_coef_ : ndarray of shape (1, n_support)
         Their coefficients c_i, between -C w_i and C w_i.
     intercept_ : ndarray of shape (1,)
@@ -126,7 +122,9 @@ class SVR(SupportVectorRegressor):
         Steps.
     dual_gap_, objective_ : float
         As for `SVC`, of one function.
-    converged_, kernel_, points_, rows_, n_features_in_, feature_names_in_
+    support_, support_vectors_, converged_
+        As for `SVC`.
+    kernel_, points_, rows_, n_features_in_, feature_names_in_
         As for `SVC`.
 
     See Also
