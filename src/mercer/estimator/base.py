@@ -43,6 +43,11 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
+def store(model: object, arguments: dict[str, Any]) -> None:
+    """Keep the arguments of a constructor, its ``locals()``, under their names."""
+    vars(model).update((name, value) for name, value in arguments.items() if name != "self")
+
+
 class KernelEstimator(BaseEstimator):
     """Base of estimators whose first parameter is a kernel.
 

@@ -18,7 +18,7 @@ def solutions(n: int, seed: int) -> DualSolutions:
     """Functions of five terms each, of ten rows."""
     rng = np.random.default_rng(seed)
     return replace(
-        DualSolutions.unsolved(n),
+        DualSolutions.joined(n, []),
         rows=rng.integers(10, size=5 * n),
         dual=rng.normal(size=5 * n),
         function_of_term=np.repeat(np.arange(n), 5),

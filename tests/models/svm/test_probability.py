@@ -18,9 +18,8 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
 from mercer.models.svm import multiclass
-from mercer.models.svm.pair_values import PairValues
 from mercer.models.svm.probability import Calibration, calibration_error
-from mercer.models.svm.schemes import Pairs, Rest, Scheme, Single, scheme_of
+from mercer.models.svm.schemes import Pairs, PairValues, Rest, Scheme, Single, scheme_of
 from moons import RBF, X, Y
 
 Array = NDArray[np.floating[Any]]
@@ -438,7 +437,7 @@ def test_probabilities_of_many_pairs_take_memory_by_classes(
         return values(pairs, similarities)
 
     monkeypatch.setattr(PairValues, "_values", counted)
-    monkeypatch.setattr("mercer.models.svm.pair_values._BLOCK", 5 * 40**2)
+    monkeypatch.setattr("mercer.models.svm.schemes._TERMS", 5 * 40**2)
     again = mc.SVC(mc.RBF(), probability=True, random_state=0).fit(data, labels)
     assert max(held) == 5
     np.testing.assert_allclose(again.predict_proba(data), machine.predict_proba(data), atol=1e-12)

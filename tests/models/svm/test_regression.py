@@ -53,3 +53,15 @@ def test_costs_beyond_all_bounds_change_nothing() -> None:
         with pytest.warns(ConvergenceWarning, match="more than the objective itself"):
             found.append(mc.SVR(RBF, C=C).fit(X, targets).predict(Z))
     np.testing.assert_allclose(found[1], found[0], atol=0.01)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5])
+def test_no_errors_are_allowed_beside_the_tube(epsilon: float) -> None:
+    """The gap asks for a smaller tolerance, with bounds that stay finite."""
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(60, 2))
+    targets = np.sin(data[:, 0])
+    model = mc.SVR(mc.RBF(), C=np.inf, epsilon=epsilon).fit(data, targets)
+    assert model.converged_
+    assert model.dual_gap_ < 0.1 * abs(model.objective_)
+    assert np.abs(model.predict(data) - targets).max() < epsilon + 1e-3

@@ -23,12 +23,11 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Fixed
 from mercer.kernels.points import Points
 from mercer.kernels.views import EVERYTHING, Numbers
+from mercer.sampling import blocks
 
 Array = NDArray[np.floating[Any]]
 
 _COORDINATES = EVERYTHING.read_by(Numbers("NadarayaWatson(degree=1)", sparse=False))
-# Numbers in the arrays of a block of places.
-_BLOCK_NUMBERS = 2**21
 # Factors of the length-scales, longest first, at which kernel values that underflow are visible.
 _LONGER = (1e12, 1e10, 1e8, 1e6, 1e4, 1e2)
 # Variance below which a direction has no slope, relative to the direction of largest variance.
@@ -59,21 +58,12 @@ def lines(shares: Array, targets: Array, places: Array, coordinates: Array) -> L
     deviations = targets - means[:, None]
     weighted = offsets * shares[:, :, None]
     scatter = weighted.transpose(0, 2, 1) @ offsets
-    inverse = _pseudo_inverse(scatter)
+    inverse = np.linalg.pinv(scatter, rcond=_FLAT, hermitian=True)
     slopes = inverse @ (weighted.transpose(0, 2, 1) @ deviations)
     away = (places - centres)[:, None, :]
     values = means + (away @ slopes)[:, 0]
     influence = 1 + (away @ inverse @ offsets.transpose(0, 2, 1))[:, 0]
     return LocalFit(values, influence, deviations - offsets @ slopes)
-
-
-def _pseudo_inverse(scatter: Array) -> Array:
-    """Pseudo-inverses of positive semi-definite matrices."""
-    eigenvalues, vectors = np.linalg.eigh(scatter)
-    largest = eigenvalues[:, -1:]
-    kept = (eigenvalues > _FLAT * largest) & (largest > 0)
-    inverse = np.where(kept, 1.0, 0.0) / np.where(kept, eigenvalues, 1.0)
-    return np.asarray((vectors * inverse[:, None, :]) @ vectors.transpose(0, 2, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +109,7 @@ class Smoother:
         width = self.targets.shape[1]
         if self.coordinates is not None:
             width = max(width, self.coordinates.values.shape[1])
-        size = max(1, _BLOCK_NUMBERS // (len(self.points) * width))
-        return (slice(i, min(i + size, n)) for i in range(0, n, size))
+        return blocks(n, len(self.points) * width, least=1)
 
     def values(self, places: Points) -> Array:
         """The values of the fits at other places."""
@@ -202,12 +191,8 @@ class Smoother:
 
     def loo_residuals(self) -> Array:
         """Targets minus the predictions from the other rows."""
-        n = len(self.points)
-        residuals = np.empty_like(self.targets)
-        for rows in self.blocks(n):
-            _, _, fit = self._left_out(rows)
-            residuals[rows] = self.targets[rows] - fit.values
-        return residuals
+        fits = (self._left_out(rows)[-1] for rows in self.blocks(len(self.points)))
+        return np.asarray(self.targets - np.concatenate([fit.values for fit in fits]))
 
     def loo_error(self) -> float:
         """Mean squared leave-one-out error."""
@@ -215,10 +200,9 @@ class Smoother:
 
     def loo_gradient(self) -> tuple[float, Array]:
         """Mean squared leave-one-out error and its gradient in the kernel's parameters."""
-        n = len(self.points)
         residuals = np.empty_like(self.targets)
         gradient = np.zeros(len(self.kernel.theta))
-        for rows in self.blocks(n):
+        for rows in self.blocks(len(self.points)):
             block, sums, fit = self._left_out(rows)
             residuals[rows] = self.targets[rows] - fit.values
             dvalues = -2 * self.weights[rows, None] * residuals[rows] / self.weights.sum()
@@ -231,15 +215,11 @@ class Smoother:
 
     def _left_out(self, rows: slice) -> tuple[Gram, Array, LocalFit]:
         """The Gram matrix, sums of weights, and fits at rows that leave themselves out."""
-        block = self._block(rows)
+        block = Gram(self.kernel, self.kernel.gram(self.points).pairs.block(rows, slice(None)))
         values = np.array(block.toarray(), dtype=float)
         shares, sums = self._shares(values, self.points[rows], own=rows)
         places = None if self.coordinates is None else self.coordinates.values[rows]
         return block, sums, self._fit(shares, sums, places)
-
-    def _block(self, rows: slice) -> Gram:
-        """Rows of the Gram matrix."""
-        return Gram(self.kernel, self.kernel.gram(self.points).pairs.block(rows, slice(None)))
 
     def _mean_square(self, residuals: Array) -> float:
         return float(np.average((residuals * residuals).mean(axis=1), weights=self.weights))

@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import OptimizeResult, minimize
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimator.base import shown
@@ -32,6 +31,8 @@ from mercer.models.regressor import KernelRegressor
 from mercer.parallel import cached_property
 from mercer.rows.left_out import LeftOut, left_out
 from mercer.rows.rows import InMemory, RowBlock
+from mercer.sampling import spread
+from mercer.solvers.likelihood.maximise import maximise
 
 Array = NDArray[np.floating[Any]]
 Watch = Callable[[Kernel, float, int], bool]
@@ -43,8 +44,6 @@ _SHIFTS = np.log(2.0) * np.arange(-5, 6)
 _RANGE = np.log(1e4)
 # Steps of L-BFGS.
 _MAX_ITER = 100
-# The status of scipy for a search that a callback has stopped.
-_STOPPED = 99
 # Rows whose kernel values are checked for negative ones before fitting.
 _SAMPLE = 1000
 
@@ -182,7 +181,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
             self._check_parameters()
             smoother = self._prepare(X, y, sample_weight)
             if self.bandwidth == "loo":
-                with self._iterations(X, y, len(_SHIFTS) + _MAX_ITER) as report:
+                with self._iterations(X, y, len(_SHIFTS) + 1 + _MAX_ITER) as report:
                     self._search(smoother, report)
             else:
                 self.__dict__.update(self._fitted(smoother))
@@ -263,7 +262,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     def _check_values(self, smoother: Smoother) -> None:
         """Refuse kernel values, of a sample of the rows, that are negative or not finite."""
         n = len(smoother.points)
-        sample = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp))
+        sample = spread(n, _SAMPLE)
         block = smoother.kernel.gram(smoother.points)[sample, sample]
         if not np.isfinite(block).all():
             raise DataError(
@@ -281,17 +280,30 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
         scaled = replace(compared, targets=compared.targets / unit)
         scatter = float(np.mean(out.scatter))
 
-        def says_stop(kernel: Kernel, error: float, n_iter: int) -> bool:
-            best = replace(smoother, kernel=kernel)
-            return report(partial(self._searched, best, error * unit**2 + scatter, n_iter))
+        stopped = False
 
-        kernel, error, stopped = _best_shift(scaled, says_stop)
-        n_iter = 0
+        def watch(kernel: Kernel, error: float, n_iter: int) -> bool:
+            nonlocal stopped
+            best = replace(smoother, kernel=kernel)
+            stopped = report(partial(self._searched, best, error * unit**2 + scatter, n_iter))
+            return stopped
+
+        def objective(theta: Array) -> tuple[float, Array]:
+            value, slope = replace(scaled, kernel=shifted.with_theta(theta)).loo_gradient()
+            return -value, -slope
+
+        shifted, error = _best_shift(scaled, watch)
+        kernel, n_iter = shifted, 0
         if not stopped:
-            result = _descend(scaled, kernel, says_stop)
-            n_iter, stopped = int(result.nit), result.status == _STOPPED
-            if result.fun < error:
-                kernel, error = kernel.with_theta(result.x), float(result.fun)
+            theta, bounds = shifted.theta, shifted.theta_bounds
+            optimum = maximise(
+                objective,
+                theta,
+                np.clip(bounds, theta[:, None] - _RANGE, theta[:, None] + _RANGE),
+                max_iter=_MAX_ITER,
+                report=lambda best: watch(shifted.with_theta(best.theta), -best.value, best.n_iter),
+            )
+            kernel, error, n_iter = kernel.with_theta(optimum.theta), -optimum.value, optimum.n_iter
         best = replace(smoother, kernel=kernel)
         self.__dict__.update(self._searched(best, error * unit**2 + scatter, n_iter))
         self.converged_ = n_iter < _MAX_ITER and not stopped
@@ -360,8 +372,8 @@ def _without_copies(smoother: Smoother) -> tuple[Smoother, LeftOut]:
     return Smoother(smoother.kernel, part.points, part.targets, part.weights, coordinates), out
 
 
-def _best_shift(smoother: Smoother, says_stop: Watch) -> tuple[Kernel, float, bool]:
-    """The kernel with the best factor of its length-scales, its error, and whether to stop."""
+def _best_shift(smoother: Smoother, watch: Watch) -> tuple[Kernel, float]:
+    """The kernel with the best factor of its length-scales, and its error."""
     kernel = smoother.kernel
     names = [name.split("__")[-1].split("[")[0] for name in kernel.theta_names]
     moves = np.array([name == "length_scale" for name in names])
@@ -373,34 +385,6 @@ def _best_shift(smoother: Smoother, says_stop: Watch) -> tuple[Kernel, float, bo
         error = replace(smoother, kernel=candidate).loo_error()
         if error < least:
             best, least = candidate, error
-        if says_stop(best, least, 0):
-            return best, least, True
-    return best, least, False
-
-
-def _descend(scaled: Smoother, kernel: Kernel, says_stop: Watch) -> OptimizeResult:
-    """L-BFGS on the leave-one-out error, from the kernel given."""
-    steps = 0
-
-    def objective(theta: Array) -> tuple[float, Array]:
-        return replace(scaled, kernel=kernel.with_theta(theta)).loo_gradient()
-
-    def progress(intermediate_result: OptimizeResult) -> None:
-        nonlocal steps
-        steps += 1
-        reached = kernel.with_theta(intermediate_result.x)
-        if says_stop(reached, float(intermediate_result.fun), steps):
-            raise StopIteration
-
-    low, high = kernel.theta_bounds.T
-    theta = kernel.theta
-    bounds = np.column_stack([np.maximum(low, theta - _RANGE), np.minimum(high, theta + _RANGE)])
-    return minimize(
-        objective,
-        theta,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        callback=progress,
-        options={"maxiter": _MAX_ITER},
-    )
+        if watch(best, least, 0):
+            break
+    return best, least

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,12 +41,6 @@ class Progress:
     n_iter: int = 0  # passes over the rows, including an unfinished one
     converged: bool = False  # whether learning is complete
 
-    def after(
-        self, expansion: KernelExpansion | FeatureExpansion, errors: NDArray[Any]
-    ) -> Progress:
-        """The state after one more mini-batch."""
-        return replace(self, expansion=expansion, curve=(*self.curve, errors))
-
     @property
     def whole_curve(self) -> NDArray[Any]:
         """The curve as one array."""
@@ -77,44 +71,17 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
 
     A subclass implements the change of the function by a mini-batch, ``_advance``, and the fitted
     attributes, ``_fitted``. The results are those of a loop over single rows, for any batch size.
-
-    Parameters
-    ----------
-    kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="columns"``.
-    budget : Budget, optional
-        What bounds the number of points; by default nothing does.
-    batch_size : int, optional
-        Rows computed together; by default 512, with a budget 128.
-    max_iter : int, optional
-        Passes over the rows in `fit`.
-    shuffle : bool, default=False
-        Whether each pass of `fit` takes the rows in a new random order.
-    random_state : int, RandomState or None
-        For the order.
     """
 
+    budget: Budget | None  # what bounds the number of points
+    batch_size: int | None  # rows computed together
+    max_iter: int | None  # passes over the rows in `fit`
+    shuffle: bool  # whether each pass of `fit` takes the rows in a new random order
+    random_state: Any  # for the order
     n_iter_: int
     rows_: Rows
     _rows_seen: int
     _for_blocks = "fit goes over rows in memory; pass arrays, or the blocks to partial_fit in turn"
-
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        *,
-        budget: Budget | None = None,
-        batch_size: int | None = None,
-        max_iter: int | None = None,
-        shuffle: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(kernel)
-        self.budget = budget
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.shuffle = shuffle
-        self.random_state = random_state
 
     # Implemented by subclasses --------------------------------------------------------------------
 
@@ -230,8 +197,3 @@ def why_not_more(model: OnlineModel) -> str | None:
             "Precomputed(K) with row numbers as X, or fit"
         )
     return None
-
-
-def no_report(fitted: Callable[[], dict[str, Any]]) -> bool:
-    """The report of progress where there are no callbacks."""
-    return False

@@ -52,34 +52,15 @@ class Budget(ABC):
     forgets: bool = True
 
     def plan(self, batch: Batch) -> DictionarySchedule | None:
-        """Plan a mini-batch, if what happens in it does not depend on the coefficients.
-
-        Parameters
-        ----------
-        batch : Batch
-            The rows, each of which adds a term.
-
-        Returns
-        -------
-        DictionarySchedule or None
-            None if it depends on the coefficients.
-        """
+        """Plan a mini-batch whose rows each add a term; None if that depends on coefficients."""
         return None
 
     @abstractmethod
     def insert(self, row_pass: BudgetedRowPass, row: int, column: int, increment: Array) -> None:
-        """Add increment * k(x, .) to the function.
+        """Add increment * k(x, .) to the function, x being a row of the mini-batch.
 
-        Parameters
-        ----------
-        row_pass : BudgetedRowPass
-            The mini-batch, with its dictionary.
-        row : int
-            The row of x in the mini-batch.
-        column : int
-            The column that x has, or would have, in the dictionary.
-        increment : ndarray of shape (n_outputs,)
-            The coefficient.
+        `column` is the column that x has, or would have, in the dictionary of `row_pass`, and
+        `increment` the coefficient, of shape (n_outputs,).
         """
 
 

@@ -156,11 +156,6 @@ class Batch:
         """Values k(x, x) of the columns."""
         return self.expansion.diagonal(self.columns)
 
-    def kept(self, plan: DictionarySchedule) -> Array:
-        """Kernel values of the batch, 0 where the point of a column has left before the row."""
-        steps = np.arange(len(self.block))
-        return np.where(steps[:, None] <= plan.gone, self.block, 0.0)
-
     def changed(
         self, plan: DictionarySchedule, increments: Array, factor: float
     ) -> KernelExpansion:
@@ -194,21 +189,17 @@ class RowPass:
         return self.expansion.changed(self.rows[learned], self._increments[learned])
 
 
-class BudgetedRowPass(RowPass):
+class BudgetedRowPass(Batch):
     """A pass over the rows of a mini-batch whose dictionary is bounded by a budget."""
 
     def __init__(self, expansion: KernelExpansion, rows: Rows, budget: Budget) -> None:
-        self.expansion, self.rows, self.budget = expansion, rows, budget
-        known = expansion.places()[rows]
-        fresh = known < 0
-        m = len(expansion.active)
-        self._columns = np.concatenate([expansion.active, rows[fresh]])
-        self._column_of = np.where(fresh, m + np.cumsum(fresh) - 1, known)
-        self.block = np.asfortranarray(expansion.gram(rows, self._columns))  # read by columns
-        self.coef = np.zeros((len(self._columns), expansion.coef.shape[1]))
+        super().__init__(expansion, rows)
+        self.budget, m = budget, len(expansion.active)
+        self._column_of = np.where(self.known < 0, m + np.arange(len(rows)), self.known)
+        self.block = np.asfortranarray(self.block)  # read by columns
+        self.coef = np.zeros((len(self.columns), expansion.coef.shape[1]))
         self.coef[:m] = expansion.coef
         self.values = self.block[:, :m] @ expansion.coef
-        self.diagonal = expansion.diagonal(self._columns)
         self.members = list(range(m))
 
     def add(self, row: int, increment: Array) -> None:
@@ -223,7 +214,7 @@ class BudgetedRowPass(RowPass):
     def result(self) -> KernelExpansion:
         """The function after the batch."""
         members = np.array(self.members, dtype=np.intp)
-        return replace(self.expansion, active=self._columns[members], coef=self.coef[members])
+        return replace(self.expansion, active=self.columns[members], coef=self.coef[members])
 
     # Operations of budgets ------------------------------------------------------------------------
 
@@ -249,4 +240,4 @@ class BudgetedRowPass(RowPass):
 
     @cached_property
     def _square(self) -> Array:
-        return self.expansion.gram(self._columns, self._columns)
+        return self.expansion.gram(self.columns, self.columns)

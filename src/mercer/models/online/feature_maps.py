@@ -37,7 +37,9 @@ class FeatureMapModel(OnlineModel):
         if self.feature_map is None:
             return self._kernel_or_default(self.kernel, X)
         self.feature_map_ = _fitted_map(self.feature_map, X, y, sample_weight, type(self).__name__)
-        return _kernel_of(self.feature_map_)
+        if isinstance(self.feature_map_, Kernel):
+            return self.feature_map_
+        return Linear().warp(_transform(self.feature_map_))  # the kernel <phi(x), phi(z)>
 
     def _features(self, points: Points) -> Any:
         features = self.kernel_.feature_map(points)
@@ -94,24 +96,17 @@ class FeatureMapModel(OnlineModel):
                 f"{owner}: budget = {self.budget!r} has no meaning with feature_map, which keeps "
                 "no points; leave one of them out."
             )
-        _check_map(self.feature_map, owner)
-
-
-def _check_map(feature_map: Any, owner: str) -> None:
-    """Refuse an object that is not a map, and a map whose features depend on the training data."""
-    if isinstance(feature_map, Kernel):
-        if not feature_map.input_tags()["two_d"]:
+        if isinstance(self.feature_map, Kernel):
+            if not self.feature_map.input_tags()["two_d"]:
+                raise ParameterError(
+                    f"{owner}: the features of {self.feature_map!r} depend on the data at hand, so "
+                    "that coefficients would not fit later rows; pass it as kernel."
+                )
+        elif isinstance(self.feature_map, type) or not callable(_transform(self.feature_map)):
             raise ParameterError(
-                f"{owner}: the features of {feature_map!r} depend on the data at hand, so that "
-                "coefficients would not fit later rows; pass it as kernel."
+                f"{owner}: feature_map = {self.feature_map!r} is not a map; pass a function of the "
+                "data, an object with a method transform, or a kernel with finitely many features."
             )
-    elif isinstance(feature_map, type) or not callable(
-        getattr(feature_map, "transform", feature_map)
-    ):
-        raise ParameterError(
-            f"{owner}: feature_map = {feature_map!r} is not a map; pass a function of the data, an "
-            "object with a method transform, or a kernel with finitely many features."
-        )
 
 
 def _fitted_map(feature_map: Any, X: Any, y: Any, weights: Any, owner: str) -> Any:
@@ -128,8 +123,6 @@ def _fitted_map(feature_map: Any, X: Any, y: Any, weights: Any, owner: str) -> A
         return clone(feature_map).fit(X, y)
 
 
-def _kernel_of(feature_map: Any) -> Kernel:
-    """The kernel <phi(x), phi(z)> of a map phi."""
-    if isinstance(feature_map, Kernel):
-        return feature_map
-    return Linear().warp(getattr(feature_map, "transform", feature_map))
+def _transform(feature_map: Any) -> Any:
+    """The function phi of a transformer, or of a map that is one."""
+    return getattr(feature_map, "transform", feature_map)

@@ -14,8 +14,6 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from mercer.exceptions import ValidityError
 
 Array = NDArray[np.floating[Any]]
-State = tuple[Array, Array, float]
-"""Coefficients, errors y - f(x), and the norm of the gradient as a function."""
 
 # Order of a matrix up to which all eigenvalues are computed.
 _DENSE = 200
@@ -56,60 +54,42 @@ class LeastSquares:
         return largest_eigenvalue(len(a), lambda v: root * (a @ (root * v)))
 
     def descend(self, step: float, tol: float, limit: int) -> Iterator[DescentTrace]:
-        """Gradient descent from zero, until the gradient is `tol` times that at the start.
+        r"""Gradient descent from zero, until the gradient is `tol` times that at the start.
 
-        With tol = 0 all steps are taken: a gradient that rounds to 0 is no reason to stop.
+        With tol = 0 all steps are taken: a gradient that rounds to 0 is no reason to stop. The
+        coefficients are those of kernels, or those of features for the same functions:
+
+        .. math:: \beta := (1 - \eta \alpha) \beta + \eta W (y - K \beta), \qquad
+           w := (1 - \eta \alpha) w + \eta \Phi^\top W (y - \Phi w)
         """
-        states = self._primal_states(step) if self.has_features else self._dual_states(step)
-        coef, errors, gradient = next(states)
-        start = gradient or 1.0
-        trace = DescentTrace(coef, gradient / start)
-        if tol > 0 and trace.residual <= tol:
-            yield trace
-        while (tol == 0 or trace.residual > tol) and len(trace.curve) < limit:
-            curve = (*trace.curve, self._root_mean_square(errors))
-            coef, errors, gradient = next(states)
-            trace = DescentTrace(coef, gradient / start, curve)
-            yield trace
-
-    def _dual_states(self, step: float) -> Iterator[State]:
-        r"""Descent on coefficients of kernels.
-
-        .. math:: \beta := (1 - \eta \alpha) \beta + \eta W (y - K \beta)
-        """
-        coef, values = np.zeros(self.targets.shape), np.zeros(self.targets.shape)
+        a, first = self.matrix, 0.0
+        curve: tuple[float, ...] = ()
+        coef, values = np.zeros((a.shape[1], self.targets.shape[1])), np.zeros(self.targets.shape)
         # The rounding of d'Kd is at most this times d'd, also where Kd cancels to 0.
-        rounding = (
-            len(coef) * np.finfo(self.matrix.dtype).eps * np.abs(self.matrix.diagonal()).sum()
-        )
+        rounding = len(coef) * np.finfo(a.dtype).eps * np.abs(a.diagonal()).sum()
         while True:
             errors = self.targets - values
-            direction = self.weights * errors - self.alpha * coef
-            change = self.matrix @ direction
-            square = float((direction * change).sum())
-            if square < -rounding * float((direction * direction).sum()):
+            weighted = self.weights * errors
+            direction = (a.T @ weighted if self.has_features else weighted) - self.alpha * coef
+            change = a @ direction
+            squared_length = float((direction * direction).sum())
+            square = squared_length if self.has_features else float((direction * change).sum())
+            if square < -rounding * squared_length:
                 raise ValidityError(
                     "gradient descent goes up: the Gram matrix has negative eigenvalues on these "
                     "rows; use a kernel whose is_psd is True."
                 )
-            yield coef, errors, float(np.sqrt(max(square, 0.0)))
+            gradient = float(np.sqrt(max(square, 0.0)))
+            first = first or gradient or 1.0
+            trace = DescentTrace(coef, gradient / first, curve)
+            is_done = tol > 0 and not trace.residual > tol
+            if curve or is_done:
+                yield trace
+            if is_done or len(curve) == limit:
+                return
+            mean_square = np.average((errors * errors).mean(axis=1), weights=self.weights[:, 0])
+            curve = (*curve, float(np.sqrt(mean_square)))
             coef, values = coef + step * direction, values + step * change
-
-    def _primal_states(self, step: float) -> Iterator[State]:
-        r"""Descent on coefficients of features, for the functions of `_dual_states`.
-
-        .. math:: w := (1 - \eta \alpha) w + \eta \Phi^\top W (y - \Phi w)
-        """
-        coef = np.zeros((self.matrix.shape[1], self.targets.shape[1]))
-        while True:
-            errors = self.targets - self.matrix @ coef
-            direction = self.matrix.T @ (self.weights * errors) - self.alpha * coef
-            yield coef, errors, float(np.linalg.norm(direction))
-            coef = coef + step * direction
-
-    def _root_mean_square(self, errors: Array) -> float:
-        squares = (errors * errors).mean(axis=1)
-        return float(np.sqrt(np.average(squares, weights=self.weights[:, 0])))
 
 
 def largest_eigenvalue(n: int, product: Callable[[Array], Array]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -9,19 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer import checks, memory
-from mercer.estimator.base import shown
-from mercer.estimator.iterative import Report, with_callbacks
+from mercer.estimator.base import shown, store
+from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.online.base import (
-    Progress,
-    TrainingRows,
-    all_or_nothing,
-    no_report,
-    why_not_more,
-)
+from mercer.models.online.base import Progress, TrainingRows, all_or_nothing, why_not_more
 from mercer.models.online.budgets import Budget
 from mercer.models.online.expansion import FeatureExpansion, Rows
 from mercer.models.online.feature_maps import FeatureMapModel
@@ -175,6 +170,10 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
     True
     """
 
+    step_size: float | Literal["auto"]
+    alpha: float
+    method: Literal["stochastic", "batch"]
+    tol: float
     residual_: float
     step_size_: float
     learning_curve_: Array
@@ -194,19 +193,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            budget=budget,
-            batch_size=batch_size,
-            max_iter=max_iter,
-            shuffle=shuffle,
-            random_state=random_state,
-        )
-        self.step_size = step_size
-        self.alpha = alpha
-        self.method = method
-        self.feature_map = feature_map
-        self.tol = tol
+        store(self, locals())
 
     # Public methods -------------------------------------------------------------------------------
 
@@ -246,12 +233,8 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
-            Data like those of the first call.
-        y : array-like of shape (n,) or (n, n_targets)
-            Targets.
-        sample_weight : array-like of shape (n,) or float, optional
-            Non-negative weights of the rows.
+        X, y, sample_weight
+            As for `fit`, and like those of the first call.
 
         Returns
         -------
@@ -262,7 +245,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
             self._check_parameters()
             first = not hasattr(self, "kernel_")
             training = (self._first_rows if first else self._later_rows)(X, y, sample_weight)
-            self._fit_rows(training, 1, no_report)
+            self._fit_rows(training, 1, lambda fitted: False)
         return self
 
     # Data -----------------------------------------------------------------------------------------
@@ -317,6 +300,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
 
     def _start(self, training: TrainingRows, passes: int) -> tuple[Progress, TrainingRows]:
         progress, training = super()._start(training, passes)
+        self.__dict__.pop("residual_", None)  # of a batch before
         rows = training.counted
         _, weights = training.targets_and_weights(rows)
         diagonal = progress.expansion.diagonal(rows)
@@ -338,11 +322,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
                 f"KernelLMS: the errors overflow; pass a step_size smaller than "
                 f"{self.step_size_:.6g}, a kernel whose is_psd is True, or a larger budget."
             )
-        return progress.after(expansion, errors)
-
-    def _fit_rows(self, training: TrainingRows, passes: int, report: Report) -> None:
-        super()._fit_rows(training, passes, report)
-        self.__dict__.pop("residual_", None)  # of a batch before
+        return replace(progress, expansion=expansion, curve=(*progress.curve, errors))
 
     def _fitted(self, progress: Progress) -> dict[str, Any]:
         f = progress.expansion

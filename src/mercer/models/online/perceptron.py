@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import unique_labels
 
 from mercer import checks
-from mercer.estimator.base import shown
+from mercer.estimator.base import shown, store
 from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.estimator.optional_methods import available_unless
@@ -21,7 +22,6 @@ from mercer.models.online.base import (
     Progress,
     TrainingRows,
     all_or_nothing,
-    no_report,
     why_not_more,
 )
 from mercer.models.online.budgets import Budget
@@ -45,9 +45,8 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
 
     Parameters
     ----------
-    kernel : Kernel, optional
-        Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
-        with other columns than numbers or with missing values. It says what X may be.
+    kernel, batch_size, shuffle, random_state
+        As for `KernelLMS`.
     averaged : bool, default=False
         Whether to predict with the mean of the functions after each row, which mistakes at the end
         disturb less than the last function. With a budget only ``Quantize``, which forgets
@@ -55,25 +54,16 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
     budget : Budget, optional
         What bounds the number of points, such as ``mercer.budgets.Remove(100)``; by default nothing
         does.
-    batch_size : int, optional
-        Rows computed together, by default 512, with a budget 128. It changes the time, not the
-        result.
     max_iter : int, optional
         The largest number of passes over the rows in `fit`, 100 by default; a pass without a
         mistake is the last.
-    shuffle : bool, default=False
-        Whether each pass of `fit` takes the rows in a new random order.
-    random_state : int, RandomState or None, default=None
-        For the order.
 
     Attributes
     ----------
     dual_coef_ : ndarray of shape (m,) or (m, n_classes)
         The coefficients of the points, those of the mean if `averaged`; one column for two classes.
-    points_ : Points
-        The points that carry coefficients, oldest first.
-    rows_ : ndarray of shape (m,)
-        The rows of X that they are, those of later calls counted on.
+    points_, rows_, kernel_, n_features_in_, feature_names_in_
+        As for `KernelLMS`.
     intercept_ : float
         Always 0.0; add a ``Constant`` to the kernel for an offset.
     classes_ : ndarray of shape (n_classes,)
@@ -83,16 +73,10 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
     learning_curve_ : ndarray of shape (rows seen,)
         The number of mistakes up to each row, rows in the order in which they were met, without
         those of weight zero.
-    kernel_ : Kernel
-        The kernel used, with length-scales resolved to numbers by the rows of the first call.
     n_iter_ : int
         Passes of the last `fit` or `partial_fit`.
     converged_ : bool
         Whether the last pass made no mistake.
-    n_features_in_ : int
-        Number of columns seen during fit, if the data have columns.
-    feature_names_in_ : ndarray of str
-        Names of columns seen during fit, if all are strings.
 
     See Also
     --------
@@ -122,6 +106,7 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
     (['no', 'no', 'yes', 'yes'], 4)
     """
 
+    averaged: bool
     learning_curve_: NDArray[np.int64]
     n_mistakes_: int
 
@@ -136,15 +121,7 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            budget=budget,
-            batch_size=batch_size,
-            max_iter=max_iter,
-            shuffle=shuffle,
-            random_state=random_state,
-        )
-        self.averaged = averaged
+        store(self, locals())
 
     # Public methods -------------------------------------------------------------------------------
 
@@ -194,14 +171,10 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
-            Data like those of the first call.
-        y : array-like of shape (n,)
-            Labels.
+        X, y, sample_weight
+            As for `fit`, and like those of the first call.
         classes : array-like of shape (n_classes,), optional
             All labels that will ever come; needed in the first call, and the same in later ones.
-        sample_weight : array-like of shape (n,) or float, optional
-            Non-negative weights of the rows: factors of their steps.
 
         Returns
         -------
@@ -214,7 +187,7 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
                 training = self._first_rows(X, y, sample_weight, _listed_classes(classes))
             else:
                 training = self._later_rows(X, y, sample_weight, classes)
-            self._fit_rows(training, 1, no_report)
+            self._fit_rows(training, 1, lambda fitted: False)
         return self
 
     # Data -----------------------------------------------------------------------------------------
@@ -307,7 +280,7 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
                 step = np.concatenate([step, (seen + row) * step])
             row_pass.add(row, step)
             row += 1
-        return progress.after(row_pass.result(), mistakes)
+        return replace(progress, expansion=row_pass.result(), curve=(*progress.curve, mistakes))
 
     def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
         return not progress.whole_curve[-n:].any()

@@ -84,33 +84,33 @@ class Steps:
         self, f: Expansion, rows: Rows, targets: Array, weights: Array
     ) -> tuple[Expansion, Array]:
         """The function after the rows, one after another, and their errors before each step."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            if self.budget is None:
-                return self._solve(f, rows, targets, weights)
+        if self.budget is not None:
             assert isinstance(f, KernelExpansion)
-            return self._within_budget(f, rows, targets, weights)
-
-    def _solve(
-        self, f: Expansion, rows: Rows, targets: Array, weights: Array
-    ) -> tuple[Expansion, Array]:
-        """A mini-batch of which every row is kept: one triangular system."""
+            return self._within_budget(f, rows, targets, weights, self.budget)
         gram, values = f.gram(rows, rows), f.values(rows)
         errors, increments = self._triangular(gram, values, targets, weights)
         return f.changed(rows, increments, self.decay ** len(rows)), errors
 
     def _within_budget(
-        self, f: KernelExpansion, rows: Rows, targets: Array, weights: Array
+        self, f: KernelExpansion, rows: Rows, targets: Array, weights: Array, budget: Budget
     ) -> tuple[KernelExpansion, Array]:
-        """A mini-batch under a budget: one triangular system if the budget has a plan."""
-        assert self.budget is not None
+        """One triangular system if the budget has a plan; otherwise row by row."""
         batch = Batch(f, rows)
-        plan = self.budget.plan(batch)
-        if plan is None:
-            return self._by_rows(f, rows, targets, weights)
-        kept = batch.kept(plan)
-        values = kept[:, : len(f.active)] @ f.coef
-        errors, increments = self._triangular(kept[:, plan.target], values, targets, weights)
-        return batch.changed(plan, increments, self.decay ** len(rows)), errors
+        plan = budget.plan(batch)
+        if plan is not None:
+            # The point of a column may have left before a row.
+            kept = np.where(np.arange(len(rows))[:, None] <= plan.gone, batch.block, 0.0)
+            values = kept[:, : len(f.active)] @ f.coef
+            errors, increments = self._triangular(kept[:, plan.target], values, targets, weights)
+            return batch.changed(plan, increments, self.decay ** len(rows)), errors
+        row_pass = BudgetedRowPass(f, rows, budget)
+        errors = np.empty_like(targets)
+        for i, target in enumerate(targets):
+            errors[i] = target - row_pass.values[i]
+            if self.decay != 1:
+                row_pass.decay(self.decay)
+            row_pass.add(i, self.size * weights[i] * errors[i])
+        return row_pass.result(), errors
 
     def _triangular(
         self, gram: Array, values: Array, targets: Array, weights: Array
@@ -131,20 +131,6 @@ class Steps:
         np.fill_diagonal(system, 1 / steps)
         coef = solve_triangular(system, targets - decays * values, lower=True, check_finite=False)
         return coef / steps, decays[::-1] * coef
-
-    def _by_rows(
-        self, f: KernelExpansion, rows: Rows, targets: Array, weights: Array
-    ) -> tuple[KernelExpansion, Array]:
-        """A mini-batch row by row, for budgets whose choice depends on the coefficients."""
-        assert self.budget is not None
-        row_pass = BudgetedRowPass(f, rows, self.budget)
-        errors = np.empty_like(targets)
-        for i, target in enumerate(targets):
-            errors[i] = target - row_pass.values[i]
-            if self.decay != 1:
-                row_pass.decay(self.decay)
-            row_pass.add(i, self.size * weights[i] * errors[i])
-        return row_pass.result(), errors
 
 
 def _lower_toeplitz(powers: Array) -> Array:

@@ -4,7 +4,7 @@
 - `duals`: the dual problems, each a quadratic program for `mercer.solvers.box_qp`, and their
   solutions;
 - `solving`: several dual problems side by side;
-- `schemes`, `pair_values`: several classes by functions of two;
+- `schemes`: several classes by functions of two;
 - `probability`: from decision values to probabilities;
 - `over_landmarks`: functions over few points, for many rows;
 - `base`, `multiclass`: what machines share; `classification`, `regression`, `detection`: machines;

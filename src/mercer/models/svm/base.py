@@ -54,7 +54,7 @@ _NOTICEABLE = 1e-3
 # Least cost or weight: squares of smaller ones, times kernel values, may underflow.
 _LEAST = 1e-50
 # Largest cost or weight: squares of larger ones, times kernel values, may overflow.
-_MOST = 1e50
+LARGEST_COST = 1e50
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +91,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     """
 
     support_: NDArray[Any]
+    n_support_: NDArray[Any]
     support_vectors_: Any
     rows_: NDArray[Any]
     fit_status_: int
@@ -118,10 +119,6 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     _expansion: Any
     #: Whether there is a function for each pair of classes, with few of the points.
     _has_pairs = False
-
-    def _store(self, arguments: dict[str, Any]) -> None:
-        """Keep the arguments of a constructor under their names, as scikit-learn asks."""
-        self.__dict__.update((name, value) for name, value in arguments.items() if name != "self")
 
     def _tagged_kernel(self) -> object:
         if isinstance(self.kernel, Kernel):
@@ -423,9 +420,9 @@ def _all_columns(model: SupportVectorMachine, points: Points) -> Any:
 def require_range(owner: str, what: str, values: Array) -> None:
     """Refuse costs or weights whose squares leave the range of float64."""
     sizes = np.abs(values[np.isfinite(values)])
-    if len(sizes) and not _LEAST <= sizes.min() <= sizes.max() <= _MOST:
+    if len(sizes) and not _LEAST <= sizes.min() <= sizes.max() <= LARGEST_COST:
         raise DataError(
             f"{owner}: {what} has values from {sizes.min():.3g} to {sizes.max():.3g}, and those "
-            f"below {_LEAST:g} or above {_MOST:g} leave the range of floating-point numbers; scale "
-            "them."
+            f"below {_LEAST:g} or above {LARGEST_COST:g} leave the range of floating-point "
+            "numbers; scale them."
         )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer import checks
-from mercer.estimator.base import shown
+from mercer.estimator.base import shown, store
 from mercer.exceptions import ParameterError
 from mercer.models.svm.base import Similarity, Training
 from mercer.models.svm.duals import NuSvcDual, SvcDual
@@ -187,7 +187,7 @@ class SVC(SupportVectorClassifier):
         solver: Any = "auto",
         psd: Similarity | None = None,
     ) -> None:
-        self._store(locals())
+        store(self, locals())
 
     def path(
         self,
@@ -205,22 +205,12 @@ class SVC(SupportVectorClassifier):
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Anything that the kernel takes.
-        y : array-like of shape (n,)
-            Labels.
-        Cs : sequence of float
-            The values of C.
+        X, y, sample_weight, groups
+            As for `SVCSearch.fit`.
+        Cs, cv, scoring
+            As for `SVCSearch`.
         length_scales : "auto", sequence, dict or None, default=None
-            Those of the kernel; by default as they are.
-        cv : int, splitter or iterable, optional
-            As in scikit-learn: five stratified folds by default.
-        scoring : str or callable, optional
-            A scorer; accuracy by default.
-        sample_weight : array-like of shape (n,), optional
-            Weights, with which the machines learn, and of the scores, if the scorer takes them.
-        groups : array-like of shape (n,), optional
-            For splitters that keep groups together.
+            As for `SVCSearch`; by default they stay as they are.
 
         Returns
         -------
@@ -265,11 +255,10 @@ class SVC(SupportVectorClassifier):
         super()._check_parameters()
         if not (isinstance(self.solver, str) and self.solver == "auto"):
             check_solver(self)
-        if not isinstance(self.C, Mapping):
-            checks.require_number(type(self).__name__, "C", self.C, high=np.inf)
-            return
-        for label, value in self.C.items():
-            checks.require_number(type(self).__name__, f"C[{label!r}]", value, high=np.inf)
+        of_classes = isinstance(self.C, Mapping)
+        costs = {f"C[{k!r}]": v for k, v in self.C.items()} if of_classes else {"C": self.C}
+        for name, value in costs.items():
+            checks.require_number(type(self).__name__, name, value, high=np.inf)
 
 
 class NuSVC(SupportVectorClassifier):
@@ -331,7 +320,7 @@ class NuSVC(SupportVectorClassifier):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        self._store(locals())
+        store(self, locals())
 
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         largest = self._dual(data).largest

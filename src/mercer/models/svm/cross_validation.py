@@ -149,9 +149,7 @@ def _keep(results: dict[str, Any], name: str, values: Array) -> None:
 def _column(values: Sequence[Any]) -> Any:
     """The values of a parameter: numbers as such, and all else as objects."""
     numbers = all(np.ndim(value) == 0 and not isinstance(value, str) for value in values)
-    column = np.empty(len(values), dtype=np.array(values).dtype if numbers else object)
-    for place, value in enumerate(values):
-        column[place] = value
+    column = np.array(values) if numbers else np.fromiter(values, object, len(values))
     return np.ma.MaskedArray(column, mask=False)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
 from mercer import checks
+from mercer.estimator.base import store
 from mercer.estimator.iterative import with_callbacks
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
@@ -39,7 +40,7 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        self._store(locals())
+        store(self, locals())
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -83,18 +84,7 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
     offset_: Array
 
     def score_samples(self, X: Any) -> Array:
-        """How much each row is like those that were seen, without a threshold.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            The decision function plus ``offset_``.
-        """
+        """How much each row is like those seen: ``decision_function(X) + offset_``."""
         return self.decision_function(X) + self.offset_
 
     def decision_function(self, X: Any) -> Array:
@@ -113,18 +103,7 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
         return self._function_values(X)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Tell rows that are like those seen from others.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            1 inside the boundary, -1 outside.
-        """
+        """1 for rows inside the boundary, where ``decision_function(X) >= 0``, -1 for others."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
 
@@ -165,8 +144,6 @@ class OneClassSVM(SupportVectorDetector):
     >>> mc.OneClassSVM(mc.RBF(length_scale=0.5), nu=0.3).fit(X).predict([[0.15], [3.0]])
     array([ 1, -1])
     """
-
-    n_support_: NDArray[Any]
 
     def _dual(self, data: Training) -> OneClassDual:
         return OneClassDual(data.rows, data.weights, float(self.nu))

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,11 +43,17 @@ REFINEMENT = 0.5
 _NARROWER = 8.0
 # Largest ratio of gap to objective by which a tolerance is reduced.
 _FINEST = 1e3
-# Fields of `DualSolutions` with one number per function.
-_NUMBERS = (
-    *("intercept", "objective", "gap", "n_iter", "converged", "squared_norm"),
-    *("epsilon", "has_margin"),
-)
+# Fields of `DualSolutions` with one number per function, and their values before it is solved.
+_UNSOLVED: dict[str, Any] = {
+    "intercept": 0.0,
+    "objective": np.nan,
+    "gap": np.inf,
+    "n_iter": 0,
+    "converged": False,
+    "squared_norm": 0.0,
+    "epsilon": 0.0,
+    "has_margin": True,
+}
 
 
 class Options(NamedTuple):
@@ -75,45 +81,21 @@ class DualSolutions:
     has_margin: Flags  # (n_functions,): false if a nu machine is not known to have a margin
 
     @classmethod
-    def unsolved(cls, n: int) -> DualSolutions:
-        """Functions that are zero, with nothing known about them."""
-        return cls(
-            rows=np.empty(0, np.intp),
-            dual=np.empty(0),
-            function_of_term=np.empty(0, np.intp),
-            products=None,
-            intercept=np.zeros(n),
-            objective=np.full(n, np.nan),
-            gap=np.full(n, np.inf),
-            n_iter=np.zeros(n, np.intp),
-            converged=np.zeros(n, bool),
-            squared_norm=np.zeros(n),
-            epsilon=np.zeros(n),
-            has_margin=np.ones(n, bool),
-        )
-
-    @classmethod
     def joined(cls, n: int, parts: Sequence[tuple[Rows, DualSolutions]]) -> DualSolutions:
-        """All n functions, from parts with the numbers of their functions; others are unsolved."""
-        joined = cls.unsolved(n)
-        products: Array | None = None
+        """All n functions, from parts with the numbers of their functions; others are zero."""
+        fields: dict[str, Any] = {name: np.full(n, value) for name, value in _UNSOLVED.items()}
+        fields["products"] = None
+        terms = [(np.empty(0, np.intp), np.empty(0), np.empty(0, np.intp))]
         for numbers, part in parts:
-            for name in _NUMBERS:
-                getattr(joined, name)[numbers] = getattr(part, name)
+            for name in _UNSOLVED:
+                fields[name][numbers] = getattr(part, name)
             if part.products is not None:
-                products = np.zeros((n, part.products.shape[1])) if products is None else products
-                products[numbers] = part.products
-        if not parts:
-            return joined
-        return replace(
-            joined,
-            rows=np.concatenate([part.rows for _, part in parts]),
-            dual=np.concatenate([part.dual for _, part in parts]),
-            function_of_term=np.concatenate(
-                [numbers[part.function_of_term] for numbers, part in parts]
-            ),
-            products=products,
-        )
+                if fields["products"] is None:
+                    fields["products"] = np.zeros((n, part.products.shape[1]))
+                fields["products"][numbers] = part.products
+            terms.append((part.rows, part.dual, numbers[part.function_of_term]))
+        rows, dual, function_of_term = map(np.concatenate, zip(*terms, strict=True))
+        return cls(rows=rows, dual=dual, function_of_term=function_of_term, **fields)
 
     def __len__(self) -> int:
         """The number of functions."""
@@ -128,7 +110,7 @@ class DualSolutions:
             dual=self.dual[own],
             function_of_term=(np.cumsum(chosen) - 1)[self.function_of_term[own]],
             products=None if self.products is None else self.products[chosen],
-            **{name: getattr(self, name)[chosen] for name in _NUMBERS},
+            **{name: getattr(self, name)[chosen] for name in _UNSOLVED},
         )
 
     def scaled(self, factors: Array) -> DualSolutions:
@@ -429,8 +411,9 @@ def solve_one(
         unit = float(np.abs(qp.linear).max() or 1.0) / local_matrix.largest
         steps = np.array([0])
         for bound in _WIDTHS:
-            within = local.within(unit * bound)
-            solution = solve_within(within, warm_start=start, tol=tol, max_iter=max_iter)
+            lower, upper = np.clip([qp.lower, qp.upper], -unit * bound, unit * bound)
+            local = replace(local, lower=lower, upper=upper)
+            solution = solve_within(local, warm_start=start, tol=tol, max_iter=max_iter)
             steps, start = steps + solution.n_iter, solution.coefficients
             solution = replace(solution, n_iter=steps)
             if not solution.converged or np.abs(start).max() < unit * bound:

@@ -77,7 +77,11 @@ def named_kernel(owner: str, kernel: Any, X: Any, degree: Any, gamma: Any, coef0
 
 def _polynomial(owner: str, degree: Any, gamma: float, coef0: Any) -> Kernel:
     """The polynomial kernel; one that is known to be valid where the parameters allow it."""
-    _require_range(owner, degree, coef0)
+    checks.require_count(owner, "degree", degree, least=0, example=3)
+    if not checks.is_finite(coef0):
+        raise ParameterError(
+            f"{owner}: coef0 = {coef0!r} is not a finite number; pass for example 0.0."
+        )
     if not degree or not gamma:
         with np.errstate(over="ignore"):
             constant = float(np.float64(coef0) ** int(degree))
@@ -91,15 +95,6 @@ def _polynomial(owner: str, degree: Any, gamma: float, coef0: Any) -> Kernel:
     valid = degree >= 1 and gamma > 0 and coef0 >= 0
     family = Polynomial if valid else LibsvmPolynomial
     return family(degree=degree, gain=gamma, offset=coef0)
-
-
-def _require_range(owner: str, degree: Any, coef0: Any) -> None:
-    """Refuse a degree or an offset that a polynomial cannot have."""
-    checks.require_count(owner, "degree", degree, least=0, example=3)
-    if not checks.is_finite(coef0):
-        raise ParameterError(
-            f"{owner}: coef0 = {coef0!r} is not a finite number; pass for example 0.0."
-        )
 
 
 def require_no_arguments(owner: str, kernel: Any, given: dict[str, Any]) -> None:

@@ -24,11 +24,10 @@ from mercer.kernels.points import Points
 from mercer.models.representer import RepresenterModel
 from mercer.models.svm.base import SupportVectorMachine, Training, require_range
 from mercer.models.svm.duals import Dual, DualSolutions
-from mercer.models.svm.pair_values import PairValues
 from mercer.models.svm.probability import Calibration, calibrated
-from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
+from mercer.models.svm.schemes import Codes, Pairs, PairValues, Scheme, scheme_of
 from mercer.parallel import one_thread
-from mercer.sampling import random_numbers
+from mercer.sampling import blocks, random_numbers
 
 Array = NDArray[np.float64]
 
@@ -75,7 +74,6 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     classes_: NDArray[Any]
     class_weight_: Array
-    n_support_: NDArray[np.integer]
     _scheme: Scheme
     _calibration: Calibration
 
@@ -83,7 +81,10 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         """Solve the dual problems, and learn probabilities if they are asked for."""
         self.__dict__.pop("_calibration", None)
         if self._has_pairs and not self.kernel_.input_tags()["pairwise"]:
-            data = _class_by_class(data)
+            # In the order of the classes: a pair of classes is then read in two pieces.
+            ordered = data.subset(np.argsort(data.codes, kind="stable"))
+            points, rows = data.points[ordered.rows], np.arange(len(ordered.rows))
+            data = replace(ordered, points=points, numbers=ordered.rows, rows=rows)
         matrix, solutions = self._fit_duals(X, y, data, self._dual(data))
         if not self.probability:
             return
@@ -174,10 +175,10 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             return reading(np.asarray(RepresenterModel._function_values(self, X), np.float64))
         points = self._validate_points(self.kernel_, X, reset=False)
         pairs = PairValues(self.dual_coef_, self.n_support_, self.intercept_)
-        step, kernel_values = max(1, _HELD // len(self.points_)), self._similarities()
+        kernel_values = self._similarities()
         parts: list[NDArray[Any]] = []
-        for start in range(0, len(points), step):
-            block = kernel_values(points[start : start + step])
+        for rows in blocks(len(points), step=max(1, _HELD // len(self.points_))):
+            block = kernel_values(points[rows])
             with one_thread():  # products with the points of one class are small
                 parts += [reading(values) for values in pairs.parts(block)]
         return np.concatenate(parts)
@@ -226,18 +227,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     @available_unless(lambda model: _why_no_probabilities(model))
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the probabilities.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m, n_classes)
-            0 or less.
-        """
+        """Logarithms of the probabilities of `predict_proba`."""
         check_is_fitted(self)
         if not hasattr(self, "_calibration"):
             raise NotFittedError(
@@ -286,13 +276,6 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 'decision_function_shape = "ovo" asks for one for each pair; pass '
                 'decision_function_shape="ovr".'
             )
-
-
-def _class_by_class(data: Training) -> Training:
-    """Rows in the order of their classes: a pair of classes is read in two pieces."""
-    ordered = data.subset(np.argsort(data.codes, kind="stable"))
-    points, rows = data.points[ordered.rows], np.arange(len(ordered.rows))
-    return replace(ordered, points=points, numbers=ordered.rows, rows=rows)
 
 
 def _class_weights(

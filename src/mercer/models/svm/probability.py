@@ -30,12 +30,11 @@ from scipy.special import expit, logit
 from sklearn.model_selection import StratifiedKFold
 
 from mercer.exceptions import DataError
-from mercer.models.svm.base import Training, solve_duals
+from mercer.models.svm.base import LARGEST_COST, Training, solve_duals
 from mercer.models.svm.duals import DualSolutions, stretches
 from mercer.models.svm.fit_warnings import warn_of_folds
-from mercer.models.svm.pair_values import PairValues
-from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides
-from mercer.parallel import cached_property, single_blas
+from mercer.models.svm.schemes import Codes, Pairs, PairValues, Scheme, Sides
+from mercer.parallel import single_blas
 from mercer.sampling import blocks, random_numbers, spread
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
 
@@ -72,7 +71,7 @@ def calibrated(
     """
     owner, scheme, codes = type(model).__name__, model._scheme, data.codes
     warm_start = solutions.coefficients(matrix.size)
-    folds: list[_Fold] = []
+    folds: list[tuple[Codes, DualSolutions]] = []
     for train, held in _splits(owner, codes, model.random_state):
         functions = solve_duals(
             matrix,
@@ -81,85 +80,55 @@ def calibrated(
             warm_start=warm_start,
             eval_rows=None if isinstance(scheme, Pairs) else data.rows[held],
         )
-        kind = _FoldOfPairs if isinstance(scheme, Pairs) else _Fold
-        folds.append(kind(held, functions, matrix, data))
-    warn_of_folds(owner, sum(int((~fold.functions.converged).sum()) for fold in folds))
-    costs = np.nan_to_num(model._costs())  # the largest number in place of an infinite C
-    relative = data.weights / data.weights.max() * (costs / costs.max())[codes]
-    weights = np.maximum(relative, np.finfo(np.float64).tiny)
+        folds.append((held, functions))
+    warn_of_folds(owner, sum(int((~functions.converged).sum()) for _, functions in folds))
+
+    def held_out(chosen: Codes) -> Iterator[tuple[Codes, Array]]:
+        for held, functions in folds:  # the last value of a row counts
+            yield from _values_at(chosen, held, functions, matrix, data)
+
+    costs = np.nan_to_num(model._costs(), posinf=LARGEST_COST)
+    weights = data.weights / data.weights.max() * (costs / costs.max())[codes]
 
     sides = scheme.sides(codes)
-    own, terms = np.empty(len(sides.positions)), np.argsort(sides.positions, kind="stable")
+    own, by_row = np.empty(len(sides.positions)), np.argsort(sides.positions, kind="stable")
+    functions_of_terms = np.repeat(np.arange(len(sides.sizes)), sides.sizes)
     counts = np.bincount(sides.positions, minlength=len(codes))
     begins = np.cumsum(counts) - counts
-    for fold in folds:  # the last value of a row counts
-        for rows, values in fold.own_values():
-            own[terms[stretches(begins[rows], counts[rows])]] = values.ravel()
+    for rows, values in held_out(np.arange(len(codes))):
+        terms = by_row[stretches(begins[rows], counts[rows])]
+        places = np.repeat(np.arange(len(rows)), counts[rows])
+        own[terms] = values[places, functions_of_terms[terms]]
     calibration = Calibration.best(scheme, own, sides, weights)
 
     sample = spread(len(codes), max(1, _MOST_VALUES // len(sides.sizes)))
     logs = np.full((len(codes), scheme.n_classes), np.nan)
-    for fold in folds:
-        for rows, values in fold.values(np.isin(fold.held, sample)):
-            logs[rows] = calibration.coupled(values)
+    for rows, values in held_out(sample):
+        logs[rows] = calibration.coupled(values)
     return calibration, calibration_error(logs[sample], codes[sample], weights[sample])
 
 
-@dataclass(frozen=True, eq=False)
-class _Fold:
-    """Functions that were fitted without some of the rows, and their values there."""
-
-    held: Codes  # the rows that are left out
-    functions: DualSolutions  # with their values at these rows, unless they are of pairs
-    matrix: SymmetricMatrix
-    data: Training
-
-    def own_values(self) -> Iterator[tuple[Codes, Array]]:
-        """Rows, and their values in the functions that learn from them."""
-        yield self.held, self.functions.values
-
-    def values(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[Codes, Array]]:
-        """Some of the rows, and their values in all functions."""
-        yield self.held[chosen], self.functions.values[chosen]
-
-
-class _FoldOfPairs(_Fold):
-    """Functions of pairs of classes, whose values follow from kernel values that they share."""
-
-    def own_values(self) -> Iterator[tuple[Codes, Array]]:
-        """Rows, and their values in the functions of their classes."""
-        for rows, similarities in self._similarities(self.held):
-            yield rows, self._pairs.of_classes(similarities, self.data.codes[rows])
-
-    def values(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[Codes, Array]]:
-        """Some of the rows, and their values in all functions."""
-        for rows, similarities in self._similarities(self.held[chosen]):
-            begin = 0
-            for values in self._pairs.parts(similarities):
+def _values_at(
+    chosen: Codes, held: Codes, functions: DualSolutions, matrix: SymmetricMatrix, data: Training
+) -> Iterator[tuple[Codes, Array]]:
+    """Chosen rows of those held out, and the values of all functions there, a few at a time."""
+    is_chosen = np.isin(held, chosen)
+    rows = held[is_chosen]
+    if functions.products is not None:
+        yield rows, functions.values[is_chosen]
+        return
+    coefficients = functions.coefficients(matrix.size)
+    support = np.flatnonzero(np.diff(coefficients.indptr))
+    support = support[np.argsort(data.codes_of(support), kind="stable")]
+    codes, n_classes = data.codes_of(support), int(data.codes.max()) + 1
+    dual = Pairs(n_classes).layout(coefficients[support], codes)
+    pairs = PairValues(dual, np.bincount(codes, minlength=n_classes), functions.intercept)
+    with single_blas():  # products with the points of one class are small
+        for part in blocks(len(rows), len(support)):
+            begin = part.start
+            for values in pairs.parts(matrix.cross(support, data.rows[rows[part]]).T):
                 yield rows[begin : begin + len(values)], values
                 begin += len(values)
-
-    def _similarities(self, rows: Codes) -> Iterator[tuple[Codes, Array]]:
-        """Kernel values of rows with the support vectors."""
-        with single_blas():  # products with the points of one class are small
-            for part in blocks(len(rows), len(self._support)):
-                own = rows[part]
-                yield own, self.matrix.cross(self._support, self.data.rows[own]).T
-
-    @cached_property
-    def _support(self) -> Codes:
-        """The support vectors, class by class."""
-        coefficients = self.functions.coefficients(self.matrix.size)
-        support = np.flatnonzero(np.diff(coefficients.indptr))
-        return support[np.argsort(self.data.codes_of(support), kind="stable")]
-
-    @cached_property
-    def _pairs(self) -> PairValues:
-        codes, n_classes = self.data.codes_of(self._support), int(self.data.codes.max()) + 1
-        coefficients = self.functions.coefficients(self.matrix.size)[self._support]
-        counts = np.bincount(codes, minlength=n_classes)
-        dual = Pairs(n_classes).layout(coefficients, codes)
-        return PairValues(dual, counts, self.functions.intercept)
 
 
 def _splits(owner: str, codes: Codes, random_state: Any) -> Iterator[tuple[Codes, Codes]]:
@@ -196,7 +165,7 @@ class Calibration:
 
         `own` has the value of each row in each function that learns from it, in the order of sides.
         """
-        return cls(scheme, *Sigmoids.standardised(own, sides, weights).best())
+        return cls(scheme, *Sigmoids(own, sides, weights).best())
 
     def coupled(self, values: Array) -> Array:
         """Logarithms of the probabilities."""
@@ -204,33 +173,36 @@ class Calibration:
 
     def log_probabilities(self, values: Array) -> NDArray[np.float64]:
         """Logarithms of the probabilities; one is the largest in each row, even when rounded."""
-        return with_largest(self.coupled(values))
+        coupled, rows = self.coupled(values), np.arange(len(values))
+        # Of classes that tie, the first gets the largest probability.
+        largest = coupled.max(axis=1)
+        first = np.argmax(coupled >= largest[:, None] - _ROUNDING, axis=1)
+        distinct = coupled.astype(np.float64)
+        distinct[rows, first] = -np.inf
+        others = distinct.max(axis=1)
+        distinct[rows, first] = np.maximum(coupled[rows, first], others + _APART)
+        return distinct
 
 
-@dataclass(frozen=True, eq=False)
 class Sigmoids:
     """Logistic regressions on function values, side by side: each value belongs to one problem."""
 
-    values: Array  # (m,): function values, standardised to mean 0 and variance 1 in each problem
-    targets: Array  # (m,): the target probability of the positive side
-    weights: Array  # (m,): the weights of the rows
-    which: Codes  # (m,): the number of the problem
-    centres: Array  # (n_problems,): the means that were subtracted from the values
-    units: Array  # (n_problems,): the standard deviations that they were divided by
-
-    @classmethod
-    def standardised(cls, own: Array, sides: Sides, weights: Array) -> Sigmoids:
-        """One problem for each function, of the values of the rows on its two sides."""
+    def __init__(self, own: Array, sides: Sides, weights: Array) -> None:
         rows, signs, sizes = sides
-        which = np.repeat(np.arange(len(sizes)), sizes)
-        relative = shares(weights[rows], which)
-        sums = np.bincount(which, relative)
-        centres = np.bincount(which, relative * own) / sums
-        own = own - centres[which]
-        units = np.sqrt(np.bincount(which, relative * own**2) / sums)
-        units[units == 0] = 1.0
-        targets = smoothed(which, signs > 0, weights[rows])
-        return cls(own / units[which], targets, relative, which, centres, units)
+        self.which = np.repeat(np.arange(len(sizes)), sizes)  # the problem of each value
+        self.weights = weights[rows]
+        self._sums = self._total(np.ones(len(own)))
+        # Values are standardised to mean 0 and variance 1 in each problem.
+        self.centres = self._total(own) / self._sums
+        centred = own - self.centres[self.which]
+        deviations = np.sqrt(self._total(centred**2) / self._sums)
+        self.units = np.where(deviations > 0, deviations, 1.0)
+        self.values = centred / self.units[self.which]
+        # Platt's targets: probabilities of the positive side by the rule of succession.
+        groups = 2 * self.which + (signs > 0)
+        sums, squares = (np.bincount(groups, self.weights**power) for power in (1, 2))
+        least = 1.0 / (sums[groups] ** 2 / squares[groups] + 2)
+        self.targets = np.where(signs > 0, 1.0 - least, least)
 
     def best(self) -> tuple[Array, Array]:
         """Slopes and offsets that minimise the cross-entropies."""
@@ -241,10 +213,6 @@ class Sigmoids:
             slopes, offsets = self._newton(np.where(free, slopes, _LEAST), offsets, free)
         slopes = slopes / self.units
         return slopes, offsets - slopes * self.centres
-
-    @cached_property
-    def _sums(self) -> Array:
-        return np.asarray(np.bincount(self.which, self.weights), dtype=np.float64)
 
     def _total(self, terms: Array) -> Array:
         """Weighted sums of each problem."""
@@ -290,34 +258,6 @@ class Sigmoids:
         along = (low * first - cross * second) / determinant
         up = (high * second - cross * first) / determinant
         return along, up, first * along + second * up
-
-
-def with_largest(log_probabilities: Array) -> NDArray[np.float64]:
-    """Log-probabilities with a unique largest one: of classes that tie, that of the first."""
-    rows = np.arange(len(log_probabilities))
-    largest = log_probabilities.max(axis=1)
-    first = np.argmax(log_probabilities >= largest[:, None] - _ROUNDING, axis=1)
-    distinct = log_probabilities.astype(np.float64)
-    distinct[rows, first] = -np.inf
-    others = distinct.max(axis=1)
-    distinct[rows, first] = np.maximum(log_probabilities[rows, first], others + _APART)
-    return distinct
-
-
-def shares(weights: Array, groups: Codes) -> Array:
-    """Weights divided by the largest of their group."""
-    largest = np.zeros(groups.max() + 1)
-    np.maximum.at(largest, groups, weights)
-    return weights / largest[groups]
-
-
-def smoothed(problems: Codes, above: NDArray[np.bool_], weights: Array) -> Array:
-    """Platt's targets: probabilities of the positive side by the rule of succession."""
-    groups = 2 * problems + above
-    relative = shares(weights, groups)
-    sums, squares = (np.bincount(groups, terms) for terms in (relative, relative**2))
-    least = 1.0 / (sums[groups] ** 2 / squares[groups] + 2)
-    return np.where(above, 1.0 - least, least)
 
 
 def calibration_error(log_probabilities: Array, codes: Codes, weights: Array) -> float:

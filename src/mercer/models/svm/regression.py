@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from mercer import checks
+from mercer.estimator.base import store
 from mercer.estimator.iterative import with_callbacks
 from mercer.exceptions import DataError
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training, require_range
@@ -106,44 +107,25 @@ class SVR(SupportVectorRegressor):
         Errors that cost nothing, in units of y.
     tol : float, default=1e-3
         How far a row may be from its condition of optimality, in units of y.
-    max_iter : int, default=-1
-        The largest number of steps; -1 for the solver's own limit.
-    degree, gamma, coef0, shrinking, cache_size, verbose, psd
+    degree, gamma, coef0, shrinking, cache_size, max_iter, verbose, psd
         As for `SVC`.
 
     Attributes
     ----------
-    support_ : ndarray of shape (n_support,)
-        The rows of X that are support vectors.
-    support_vectors_ : array-like of shape (n_support, n_features)
-        These rows.
     n_support_ : ndarray of shape (1,)
-        How many.
+        How many support vectors.
     dual_coef_ : ndarray of shape (1, n_support)
         Their coefficients c_i, between -C w_i and C w_i.
     intercept_ : ndarray of shape (1,)
         The constant b.
     n_iter_ : int
         Steps.
-    dual_gap_ : float
-        The primal objective of the function minus that of the dual problem: the function loses at
-        most this much against the best one, in units of the objective. It is a bound if the kernel
-        matrix is positive semi-definite. NaN if the kernel is known not to be valid, or if the
-        values of 128 rows show that the problem is not convex.
-    objective_ : float
-        The value of the dual problem, which is minus the objective, up to the gap.
-    converged_ : bool
-        Whether the function is as exact as `tol` asks.
-    kernel_ : Kernel
-        The kernel used, with all parameters numbers.
-    points_ : Points
-        The points that carry coefficients.
-    rows_ : ndarray of int
-        The rows of X that they are.
-    n_features_in_ : int
-        Number of columns seen during fit, if the data have columns.
-    feature_names_in_ : ndarray of str
-        Names of columns seen during fit, if all are strings.
+    dual_gap_, objective_ : float
+        As for `SVC`, of one function.
+    support_, support_vectors_, converged_
+        As for `SVC`.
+    kernel_, points_, rows_, n_features_in_, feature_names_in_
+        As for `SVC`.
 
     See Also
     --------
@@ -163,8 +145,6 @@ class SVR(SupportVectorRegressor):
     array([1.5])
     """
 
-    n_support_: NDArray[Any]
-
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -181,7 +161,7 @@ class SVR(SupportVectorRegressor):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        self._store(locals())
+        store(self, locals())
 
     def _dual(self, rows: Rows, targets: Array, costs: Array) -> SvrDual:
         return SvrDual(rows, targets, costs, float(self.epsilon))
@@ -247,7 +227,7 @@ class NuSVR(SupportVectorRegressor):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        self._store(locals())
+        store(self, locals())
 
     def _dual(self, rows: Rows, targets: Array, costs: Array) -> NuSvrDual:
         return NuSvrDual(rows, targets, costs, 0.0, float(self.nu))

@@ -11,17 +11,20 @@ References
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv as posv
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, issparse
 from scipy.special import expit, log_expit, logsumexp
 
-from mercer.models.svm.duals import stretches
+from mercer.models.svm.duals import edges_of, stretches
 from mercer.parallel import cached_property, single_blas
+from mercer.sampling import blocks
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -30,6 +33,8 @@ Codes = NDArray[np.intp]
 _LEAST_PROBABILITY = 1e-7
 # Number of entries of the linear systems that are solved at a time.
 _VALUES = 2**20
+# Number of terms of classes against classes that are in memory at a time.
+_TERMS = 2**21
 # Number of classes from which the systems are solved one by one, as positive definite ones.
 _MANY = 40
 
@@ -148,10 +153,8 @@ class Pairs(Scheme):
         Q_ii = sum_j r_ji^2 and Q_ij = -r_ij r_ji they solve (Q + 1 1') p = c 1 for some number c.
         """
         probabilities = np.empty((len(odds), self.n_classes))
-        step = max(1, _VALUES // self.n_classes**2)
         with single_blas():
-            for start in range(0, len(odds), step):
-                rows = slice(start, start + step)
+            for rows in blocks(len(odds), step=max(1, _VALUES // self.n_classes**2)):
                 probabilities[rows] = self._solved(odds[rows])
         # Rounding may make a small probability zero or negative.
         logs = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
@@ -186,6 +189,46 @@ class Pairs(Scheme):
         begins = given.row.astype(np.int64) * by_vector.shape[1]
         np.put(by_vector, begins + other - (other > own), given.data)
         return np.ascontiguousarray(by_vector.T)
+
+
+class PairValues:
+    r"""The functions of pairs of classes.
+
+    .. math:: f_{ij}(x) = \sum_{s \in i} c_{j s} k(x, x_s) + \sum_{s \in j} c_{i s} k(x, x_s)
+       + b_{ij}
+
+    A support vector has one coefficient against each other class: products with the support vectors
+    of one class give the terms of this class in all functions that it is part of.
+    """
+
+    def __init__(self, dual: Any, counts: Any, intercepts: Array) -> None:
+        dual = dual.toarray() if issparse(dual) else dual
+        self._intercepts = intercepts
+        self._members = [slice(*ends) for ends in pairwise(edges_of(counts).tolist())]
+        # Coefficients of the support vectors against all classes, and 0 against their own.
+        self._table = np.empty((dual.shape[1], len(counts)))
+        for code, members in enumerate(self._members):
+            self._table[members] = np.insert(dual[:, members], code, 0.0, axis=0).T
+
+    def parts(self, similarities: NDArray[np.floating[Any]]) -> Iterator[Array]:
+        """Values of the functions, some rows at a time."""
+        step = max(1, _TERMS // len(self._members) ** 2)
+        for part in blocks(len(similarities), step=step):
+            yield self._values(similarities[part])
+
+    def _values(self, similarities: NDArray[np.floating[Any]]) -> Array:
+        m, n_classes = len(similarities), len(self._members)
+        by_vector = np.ascontiguousarray(similarities.T)
+        terms = np.empty((n_classes, n_classes, m))  # of a class, in its function with another
+        for code, members in enumerate(self._members):
+            np.matmul(self._table[members].T, by_vector[members], out=terms[code])
+        values, begin = np.empty((len(self._intercepts), m)), 0
+        for code in range(n_classes - 1):
+            end = begin + n_classes - 1 - code
+            np.add(terms[code, code + 1 :], terms[code + 1 :, code], out=values[begin:end])
+            begin = end
+        values += self._intercepts[:, None]
+        return values.T
 
 
 class Rest(Scheme):

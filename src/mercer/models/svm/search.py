@@ -107,10 +107,8 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         The scorer.
     classes_ : ndarray
         The classes.
-    n_features_in_ : int
-        Number of columns seen during fit, if the data have columns.
-    feature_names_in_ : ndarray of str
-        Names of columns seen during fit, if all are strings.
+    n_features_in_, feature_names_in_
+        As for `SVC`.
 
     See Also
     --------
@@ -169,10 +167,8 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Anything that the kernel takes.
-        y : array-like of shape (n,)
-            Labels.
+        X, y
+            As for `SVC.fit`.
         sample_weight : array-like of shape (n,), optional
             Weights, with which the machines learn, and which count in the scores too, if the
             scorer takes weights; if not, a warning says so, as in scikit-learn's searches.
@@ -200,10 +196,13 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         weights[data.rows] = data.weights
         splits = self._splits(X, labels, groups)
         counted = sample_weight is not None and self._scores_take_weights()
-        folds = [
-            _fold(model, data, labels, weights, weights if counted else None, *split)
-            for split in splits
-        ]
+
+        def fold(train: Rows, held: Rows) -> Fold:
+            rows, local = train[weights[train] > 0], copy(model)
+            part = local._with_classes(replace(data, rows=rows, weights=weights[rows]), labels)
+            return Fold(local, part, held, labels[held], weights[held] if counted else None)
+
+        folds = [fold(*split) for split in splits]
         self.n_splits_, self.classes_ = len(folds), model.classes_
         given = None if sample_weight is None else weights
         parts = [every, *(train for train, _ in splits)]
@@ -373,15 +372,14 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
     ) -> Iterator[list[Outcome]]:
         """The outcomes of each C in some folds, which are computed side by side."""
 
-        def alone(fold: Fold) -> list[Outcome]:
-            with one_thread():
-                return fold.path(matrix, costs, self.scorer_)
+        def path(fold: Fold) -> list[Outcome]:
+            return fold.path(matrix, costs, self.scorer_)
 
         if len(folds) == 1:
-            yield folds[0].path(matrix, costs, self.scorer_)
+            yield path(folds[0])
         else:
             with ThreadPoolExecutor(min(thread_count(), len(folds))) as pool:
-                yield from pool.map(alone, folds)
+                yield from pool.map(one_thread()(path), folds)
 
     # The best -------------------------------------------------------------------------------------
 
@@ -417,19 +415,3 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities by the best machine, as `SVC.predict_log_proba`."""
         return np.asarray(self._best.predict_log_proba(X))
-
-
-def _fold(
-    model: SVC,
-    data: Training,
-    labels: Any,
-    weights: Array,
-    scored: Array | None,
-    train: Rows,
-    held: Rows,
-) -> Fold:
-    rows = train[weights[train] > 0]
-    local = copy(model)
-    part = replace(data, rows=rows, weights=weights[rows])
-    part = local._with_classes(part, labels)
-    return Fold(local, part, held, labels[held], None if scored is None else scored[held])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Event
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 
 from mercer.models.svm.duals import (
     REFINEMENT,
@@ -50,7 +50,8 @@ def solve_several(
     report: Report | None = None,
 ) -> DualSolutions:
     """Solve the problems of several functions; `warm_start` has a column for each function."""
-    jobs = _Jobs(matrix, dual, options, warm_start, eval_rows)
+    columns = None if warm_start is None else warm_start.tocsc()
+    jobs = _Jobs(matrix, dual, options, columns, eval_rows)
     try:
         jobs.run(report)
     finally:
@@ -71,11 +72,6 @@ def _tiles(dual: TwoClassDual, numbers: Rows) -> list[Rows]:
     return _split(numbers, first * (int(dual.rows.max()) // _STRETCH + 1) + last)
 
 
-def _parts(dual: TwoClassDual) -> list[Rows]:
-    """Problems that are solved before callbacks are asked again."""
-    return _split(np.arange(len(dual)), np.cumsum(dual.sizes**2) // _WORK)
-
-
 def _split(numbers: Rows, keys: Rows) -> list[Rows]:
     """Numbers grouped by their keys."""
     order = np.argsort(keys, kind="stable")
@@ -83,22 +79,17 @@ def _split(numbers: Rows, keys: Rows) -> list[Rows]:
     return [part for part in parts if len(part)]
 
 
+@dataclass(eq=False)
 class _Jobs:
     """Problems of one matrix: those that are solved, and iterates of those that are begun."""
 
-    def __init__(
-        self,
-        matrix: SymmetricMatrix,
-        dual: TwoClassDual,
-        options: Options,
-        warm_start: csr_array | None,
-        eval_rows: Rows | None,
-    ) -> None:
-        self.matrix = matrix
-        self.dual = dual
-        self.options = options
-        self.warm_start = None if warm_start is None else warm_start.tocsc()
-        self.eval_rows = eval_rows
+    matrix: SymmetricMatrix
+    dual: TwoClassDual
+    options: Options
+    warm_start: csc_array | None  # coefficients of all rows, a column for each function
+    eval_rows: Rows | None
+
+    def __post_init__(self) -> None:
         self._solved: list[tuple[Rows, DualSolutions]] = []
         self._begun: dict[int, Callable[[], DualSolutions]] = {}
         self._stop = Event()
@@ -108,18 +99,14 @@ class _Jobs:
         is_stored = isinstance(self.matrix, StoredMatrix)
         few = _FEW if is_stored else min(_FEW, _FEW_COMPUTED)
         self._follow(self._batches(np.flatnonzero(self.dual.sizes <= few)), report)
-        if not self._stop.is_set():
-            self._run_others(report)
-
-    def _run_others(self, report: Report | None) -> None:
-        """Solve those that no batch has solved."""
-        numbers = self._unsolved()
+        numbers = [] if self._stop.is_set() else self._unsolved()
         threads = min(thread_count(), len(numbers))
         if threads <= 1:
             self._follow(map(self._solve_one, numbers), report)
             return
         with ThreadPoolExecutor(threads) as pool:
-            waiting = [pool.submit(self._solve_on_one_thread, number) for number in numbers]
+            solve_alone = one_thread()(self._solve_one)
+            waiting = [pool.submit(solve_alone, number) for number in numbers]
             try:
                 self._follow((job.result() for job in waiting), report)
             finally:  # after Ctrl-C: problems that are begun end with what they have
@@ -149,10 +136,6 @@ class _Jobs:
                 if report(lambda: DualSolutions.joined(len(self.dual), self._solved)):
                     self._stop.set()
                     return
-
-    def _solve_on_one_thread(self, number: int) -> None:
-        with one_thread():
-            self._solve_one(number)
 
     def _solve_one(self, number: int) -> None:
         def report(solution: Callable[[], DualSolutions]) -> bool:
@@ -195,7 +178,8 @@ class _Jobs:
                 continue
             places = np.empty(self.matrix.size, np.int64)
             places[rows] = positions
-            for part in _parts(dual):
+            # Callbacks are asked again after each part.
+            for part in _split(np.arange(len(dual)), np.cumsum(dual.sizes**2) // _WORK):
                 self._solve_batch(tile[part], dual.subset(part), matrix, places)
                 yield
 

@@ -16,7 +16,7 @@ from mercer.solvers.box_qp.problem import (
     Flags,
     Positions,
     evaluated,
-    extremes,
+    movable,
     reduced,
 )
 from mercer.solvers.box_qp.smo import WARY, exchanges_allowed, exchanges_before_handover
@@ -72,11 +72,7 @@ class BoxQPBatch:
         total = reduced(np.add, np.abs(self._coefficients), problems)
         margin = np.repeat(self._matrix.rounding * total + WARY * error, qp.sizes)
         ascents = -(self._products + qp.linear)
-        rises, falls = self._up > 0, self._down > 0
-        sizes = np.diff(np.append(qp.groups.ravel(), len(ascents)))
-        high, low = extremes(qp, ascents, rises & support, falls & support)
-        near = rises & (ascents >= np.repeat(low, sizes) - margin)
-        near |= falls & (ascents <= np.repeat(high, sizes) + margin)
+        near = movable(qp, ascents, (self._up, self._down), support, margin)
         self._recompute(near & ~support)
 
     def _recompute(self, chosen: Flags) -> None:

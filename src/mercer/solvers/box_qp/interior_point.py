@@ -26,7 +26,7 @@ from scipy.linalg import cho_solve
 
 from mercer.exceptions import ValidityError
 from mercer.parallel import single_blas
-from mercer.solvers.box_qp.problem import EPS, Array, BoxQP, Flags, Positions, reduced
+from mercer.solvers.box_qp.problem import EPS, Array, BoxQP, Flags, Positions, extremes, reduced
 from mercer.solvers.newton.curvature import factorised
 
 # Largest number of steps.
@@ -118,8 +118,7 @@ class _Path:
         # The sum of all variables is fixed, so that any constant may be added to the kernel. This
         # one keeps small systems regular if their rows differ only by a constant.
         self._gram = (gram + float(np.abs(gram.diagonal()).mean())) * self._unit
-        starts = qp.groups[0]
-        sizes = np.diff(np.append(starts, len(width)))
+        starts, sizes = qp.groups[0], qp.group_sizes
         self._sums = np.repeat(np.eye(len(starts)), sizes, axis=0)
         self._totals = self._sums.T @ qp.start / self._unit
         self._low, self._high = qp.lower / self._unit, qp.upper / self._unit
@@ -206,11 +205,9 @@ class _Path:
 
     def _violation(self, point: Array) -> float:
         """The largest slope of an exchange between two variables."""
-        gradient, starts = self._gradient(point / self._unit), self._qp.groups[0]
-        highest = np.where(point < self._qp.upper, -gradient, -np.inf)
-        lowest = np.where(point > self._qp.lower, -gradient, np.inf)
-        ranges = reduced(np.maximum, highest, starts) - reduced(np.minimum, lowest, starts)
-        return float(ranges.max())
+        qp, ascents = self._qp, -self._gradient(point / self._unit)
+        high, low = extremes(qp, ascents, point < qp.upper, point > qp.lower)
+        return float((high - low).max())
 
     def _correction(self, point: Array, free: Flags) -> Array:
         """What free variables have to change by, as if they had no bounds."""

@@ -287,20 +287,18 @@ class CachedMatrix(SymmetricMatrix):
 
     def _rows(self, rows: Positions) -> Array:
         """Some rows, at most as many as are kept."""
+        wanted = rows.tolist()
         with self._lock:
-            return self._stacked(rows)
-
-    def _stacked(self, rows: Positions) -> Array:
-        missing = np.array([row for row in rows.tolist() if row not in self._kept], dtype=np.intp)
-        if len(missing):
-            values = self._kernel(self._points[missing], self._points)
-            _require_finite(self._kernel, values)
-            self._kept.update(zip(missing.tolist(), values, strict=True))
-        for row in rows.tolist():
-            self._kept.move_to_end(row)
-        while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
-        return np.stack([self._kept[row] for row in rows.tolist()])
+            missing = [row for row in wanted if row not in self._kept]
+            if missing:
+                values = self._kernel(self._points[np.array(missing)], self._points)
+                _require_finite(self._kernel, values)
+                self._kept.update(zip(missing, values, strict=True))
+            for row in wanted:
+                self._kept.move_to_end(row)
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+            return np.stack([self._kept[row] for row in wanted])
 
 
 def _require_finite(kernel: Kernel, values: Array) -> None:

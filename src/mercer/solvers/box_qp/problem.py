@@ -39,19 +39,18 @@ class BoxQP:
         return np.diff(np.append(self.groups[:, 0], len(self.rows)))
 
     @property
+    def group_sizes(self) -> Positions:
+        """The number of variables of each sum."""
+        return np.diff(np.append(self.groups.ravel(), len(self.rows)))
+
+    @property
     def problem_of_variable(self) -> Positions:
         """The number of the problem that each variable belongs to."""
         return np.repeat(np.arange(len(self.groups)), self.sizes)
 
-    def within(self, bound: float) -> BoxQP:
-        """The problem with all bounds cut to at most `bound` in absolute value."""
-        lower, upper = np.maximum(self.lower, -bound), np.minimum(self.upper, bound)
-        return replace(self, lower=lower, upper=upper)
-
     def feasible(self, point: Array) -> Array:
         """A feasible point near the given one."""
-        starts = self.groups.ravel()
-        sizes = np.diff(np.append(starts, len(point)))
+        starts, sizes = self.groups.ravel(), self.group_sizes
         clipped = np.clip(point, self.lower, self.upper)
         missing = reduced(np.add, self.start, starts) - reduced(np.add, clipped, starts)
         room = np.where(np.repeat(missing > 0, sizes), self.upper, self.lower) - clipped
@@ -107,9 +106,7 @@ def evaluated(
     least = least if len(least) == 1 else np.repeat(least, qp.sizes)
     rises, falls = up > least, down > least
     levels = _levels(qp, ascents, rises, falls)
-    slopes = ascents - np.repeat(
-        levels.ravel(), np.diff(np.append(qp.groups.ravel(), len(ascents)))
-    )
+    slopes = ascents - np.repeat(levels.ravel(), qp.group_sizes)
     solution = BoxSolution(
         coefficients,
         product,
@@ -182,6 +179,16 @@ def extremes(qp: BoxQP, ascents: Array, rises: Flags, falls: Flags) -> tuple[Arr
     starts = qp.groups.ravel()
     high = reduced(np.maximum, np.where(rises, ascents, -np.inf), starts)
     return high, reduced(np.minimum, np.where(falls, ascents, np.inf), starts)
+
+
+def movable(
+    qp: BoxQP, ascents: Array, room: tuple[Array, Array], exact: Flags, margin: float | Array
+) -> Flags:
+    """Variables that an exchange may move if ascents that are not exact err by at most a margin."""
+    rises, falls = room[0] > 0, room[1] > 0
+    high, low = extremes(qp, ascents, rises & exact, falls & exact)
+    near = rises & (ascents >= np.repeat(low, qp.group_sizes) - margin)
+    return near | falls & (ascents <= np.repeat(high, qp.group_sizes) + margin)
 
 
 def _levels(qp: BoxQP, ascents: Array, rises: Flags, falls: Flags) -> Array:

@@ -26,7 +26,6 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer import _core
 from mercer.solvers.box_qp import interior_point
@@ -36,9 +35,10 @@ from mercer.solvers.box_qp.problem import (
     Array,
     BoxQP,
     BoxSolution,
-    Flags,
     Positions,
     evaluated,
+    extremes,
+    movable,
 )
 
 #: Called after a round with a function that returns the solution so far; True stops.
@@ -155,14 +155,12 @@ class _Descent:
         qp = self._qp
         self._up, self._down = qp.upper - point, point - qp.lower
         self._coefficients = _between(qp.lower, qp.upper, self._up, self._down)
-        # Added to ascents, these barriers leave out variables that cannot rise or fall.
-        self._ceiling, self._floor = _barriers(self._up, self._down)
         # Rows at which the product is still in float32 after the certificate was computed.
         self._rounded: Positions = np.empty(0, np.int64)
         self._violation, self._drift = np.inf, 0.0
         self._product: Array = np.zeros(self._matrix.size)
         if self._coefficients.any():
-            self._product = self._product_of(precise=precise)
+            self._product = self._product_of(self._coefficients, precise=precise)
 
     # A slow descent -------------------------------------------------------------------------------
 
@@ -173,15 +171,22 @@ class _Descent:
     def move_to(self, point: Array) -> bool:
         """Go on from another point, if its objective is lower; return whether it is."""
         before = self.solution().objective[0]
-        product = _times(self._matrix, self._qp.rows, point, precise=True)[self._qp.rows]
+        product = self._product_of(point, precise=True)[self._qp.rows]
         is_lower = bool((point * (product / 2 + self._qp.linear)).sum() < before)
         if is_lower:
             self._place(point, precise=True)
         return is_lower
 
-    def _product_of(self, *, precise: bool, at: Positions | None = None) -> Array:
-        """The matrix times the coefficients, recomputed."""
-        return _times(self._matrix, self._qp.rows, self._coefficients, precise=precise, at=at)
+    def _product_of(self, point: Array, *, precise: bool, at: Positions | None = None) -> Array:
+        """The matrix times a point, at some rows or all of them."""
+        by_row = np.bincount(self._qp.rows, point, self._matrix.size).astype(np.float64, copy=False)
+        nonzero = np.flatnonzero(by_row)
+        return self._matrix.times(nonzero, by_row[nonzero], precise=precise, at=at)
+
+    @property
+    def _ascents(self) -> Array:
+        """The slopes at which the objective decreases if variables rise."""
+        return -(self._product[self._qp.rows] + self._qp.linear)
 
     # Precision ------------------------------------------------------------------------------------
 
@@ -196,14 +201,15 @@ class _Descent:
         exact[self._qp.rows[self._coefficients != 0]] = True
         support = np.flatnonzero(exact)
         before = self._product[support]
-        self._product[support] = self._product_of(precise=True, at=support)
+        self._product[support] = self._product_of(self._coefficients, precise=True, at=support)
         error = float(np.abs(self._product[support] - before).max(initial=0.0))
         total = float(np.abs(self._coefficients).sum())
         margin = self._matrix.rounding * total + WARY * error
-        doubtful = np.zeros(len(exact), bool)
-        doubtful[self._qp.rows[self._movable(margin, exact[self._qp.rows])]] = True
+        room, doubtful = (self._up, self._down), np.zeros(len(exact), bool)
+        near_bound = movable(self._qp, self._ascents, room, exact[self._qp.rows], margin)
+        doubtful[self._qp.rows[near_bound]] = True
         near = np.flatnonzero(doubtful & ~exact)
-        self._product[near] = self._product_of(precise=True, at=near)
+        self._product[near] = self._product_of(self._coefficients, precise=True, at=near)
         exact[near] = True
         self._rounded = np.flatnonzero(~exact)
         return False
@@ -212,20 +218,9 @@ class _Descent:
         """Recompute the product if its updates have drifted; return whether they had."""
         if self._drift <= _TOO_FAR * self._tol:
             return False
-        self._product, self._drift = self._product_of(precise=True), 0.0
+        self._product, self._drift = self._product_of(self._coefficients, precise=True), 0.0
         self._rounded = self._rounded[:0]
         return True
-
-    def _movable(self, margin: float, exact: Flags) -> Flags:
-        """Variables that an exchange may move if float32 gradients err by at most a margin."""
-        ascents = -(self._product[self._qp.rows] + self._qp.linear)
-        rising, falling = ascents + self._ceiling, ascents + self._floor
-        rising[~exact], falling[~exact] = -np.inf, np.inf
-        movable = np.zeros(len(ascents), bool)
-        for group, (high, low) in zip(self._sums, self._extremes(rising, falling), strict=True):
-            rises = (self._up[group] > 0) & (ascents[group] >= low - margin)
-            movable[group] = rises | (self._down[group] > 0) & (ascents[group] <= high + margin)
-        return movable
 
     # Rounds ---------------------------------------------------------------------------------------
 
@@ -247,17 +242,16 @@ class _Descent:
         budget = self._left if precise else max(_LEAST_STEPS, _STEPS * len(self._up))
         last = max(self._left - budget, 0)
         while self._left > last and self._rounds < _ROUNDS and not self.stopped:
-            ascents = -(self._product[self._qp.rows] + self._qp.linear)
+            ascents = self._ascents
             largest = float(np.abs(ascents).max())
-            rising, falling = ascents + self._ceiling, ascents + self._floor
-            extremes = self._extremes(rising, falling)
-            self._violation = float(np.max(extremes @ np.array([1.0, -1.0])))
+            high, low = extremes(self._qp, ascents, self._up > 0, self._down > 0)
+            self._violation = float((high - low).max())
             target = self._tol if precise else max(_NEARLY * self._tol, _NOISE * largest)
             if self._violation <= target:
                 return
             if len(self._rounded):
                 at, self._rounded = self._rounded, self._rounded[:0]
-                self._product[at] = self._product_of(precise=True, at=at)
+                self._product[at] = self._product_of(self._coefficients, precise=True, at=at)
                 continue
             # Sum without BLAS, whose threads would spin for a while afterwards.
             objective = float((self._coefficients * (self._qp.linear - ascents)).sum()) / 2
@@ -266,7 +260,7 @@ class _Descent:
             best = min(best, objective)
             if patience == 0:
                 return
-            self._choose(rising, falling, extremes)
+            self._choose(ascents, high, low)
             try:
                 self._exchange(ascents, largest, precise=precise, limit=self._left - last)
             except KeyboardInterrupt:
@@ -274,14 +268,6 @@ class _Descent:
                     report(self.solution)
                 raise
             self.stopped = report is not None and report(self.solution)
-
-    def _extremes(self, rising: Array, falling: Array) -> Array:
-        """Per sum, the largest ascent of variables that may rise, the smallest of those to fall."""
-        extremes = np.empty((len(self._sums), 2))
-        for number, group in enumerate(self._sums):
-            extremes[number, 0] = rising[group].max(initial=-np.inf)
-            extremes[number, 1] = falling[group].min(initial=np.inf)
-        return extremes
 
     def _exchange(self, ascents: Array, largest: float, *, precise: bool, limit: int) -> None:
         """Solve for the working set by exchanges, and update the product."""
@@ -325,31 +311,33 @@ class _Descent:
             terms = max(diagonal * np.abs(changes).sum(), np.abs(increment).max(initial=0.0))
             self._drift += EPS * float(terms)
             self._up[working], self._down[working] = up, down
-            self._ceiling[working], self._floor[working] = _barriers(up, down)
 
-    def _choose(self, rising: Array, falling: Array, extremes: Array) -> None:
+    def _choose(self, ascents: Array, highest: Array, lowest: Array) -> None:
         """The next working set: the worst violators, the free variables, and some of the last."""
-        m = len(rising)
+        m, rises, falls = len(ascents), self._up > 0, self._down > 0
         if m <= _AT_ONCE:
-            self._working = np.flatnonzero((self._up > 0) | (self._down > 0))
+            self._working = np.flatnonzero(rises | falls)
             return
         rank = np.zeros(m, np.int8)
         rank[self._working] = 1
-        free = self._ceiling == self._floor
+        free = rises & falls
         rank[free] += 2
         part = int(_PART * self._matrix.size)
         wanted = max(_NEW, part, int(_GROWTH * np.count_nonzero(free)))
         if not len(self._working):
             wanted = max(_FIRST, part)
         # At most half of the set, so that the worst violators are always in it.
-        count = min(wanted, _MOST // 2) // (2 * len(extremes))
-        for group, (high, low) in zip(self._sums, extremes, strict=True):
+        count = min(wanted, _MOST // 2) // (2 * len(highest))
+        rising, falling = np.where(rises, ascents, -np.inf), np.where(falls, ascents, np.inf)
+        for group, high, low in zip(self._sums, highest, lowest, strict=True):
             rank[group.start + _largest(rising[group], count, low)] = 4
             rank[group.start + _largest(-falling[group], count, -high)] = 4
-        chosen = rank >= 2
-        if np.count_nonzero(chosen) > _MOST:
-            chosen = rank >= 3
-        self._working = _at_most(_MOST, rank, np.flatnonzero(chosen))
+        chosen = np.flatnonzero(rank >= 2)
+        if len(chosen) > _MOST:
+            chosen = np.flatnonzero(rank >= 3)
+            order = np.argsort(-rank[chosen], kind="stable")
+            chosen = np.sort(chosen[order[:_MOST]])
+        self._working = chosen
         if len(self._working) < _LEAST:
             others = np.flatnonzero(rank == 1)[: _LEAST - len(self._working)]
             self._working = np.sort(np.concatenate([self._working, others]))
@@ -367,20 +355,6 @@ class _Descent:
         )
 
 
-def _times(
-    matrix: SymmetricMatrix,
-    rows: Positions,
-    values: Array,
-    *,
-    precise: bool,
-    at: Positions | None = None,
-) -> Array:
-    """The matrix times the values of variables, at some rows or all of them."""
-    by_row = np.bincount(rows, values, matrix.size).astype(np.float64, copy=False)
-    nonzero = np.flatnonzero(by_row)
-    return matrix.times(nonzero, by_row[nonzero], precise=precise, at=at)
-
-
 def _between(lower: Array, upper: Array, up: Array, down: Array) -> Array:
     """Variables from the distances by which they may rise and fall.
 
@@ -391,22 +365,9 @@ def _between(lower: Array, upper: Array, up: Array, down: Array) -> Array:
     return np.where(up == 0, upper, np.where(down == 0, lower, inside))
 
 
-def _barriers(up: Array, down: Array) -> tuple[Array, Array]:
-    """Minus infinity for variables that cannot rise, and infinity for those that cannot fall."""
-    return np.where(up > 0, 0.0, -np.inf), np.where(down > 0, 0.0, np.inf)
-
-
 def _largest(values: Array, count: int, bound: float) -> Positions:
     """The positions of the largest values above a bound, at most `count` of them."""
     above = np.flatnonzero(values > bound)
     if len(above) <= count:
         return above
     return above[np.argpartition(values[above], len(above) - count)[-count:]]
-
-
-def _at_most(limit: int, rank: NDArray[np.int8], chosen: Positions) -> Positions:
-    """At most `limit` of the chosen variables, those of the highest rank first."""
-    if len(chosen) <= limit:
-        return chosen
-    order = np.argsort(-rank[chosen], kind="stable")
-    return np.sort(chosen[order[:limit]])
