@@ -6,8 +6,8 @@ Columns P of a matrix K give the Nystrom approximation
 
 the Cholesky factor of K stopped after |P| pivots. The matrix is never formed: only the columns of
 pivots are computed. Pivots are drawn in proportion to the residual diagonal (randomly pivoted
-Cholesky: Chen, Epperly, Tropp and Webber 2022), are its largest entries (partial pivoted Cholesky),
-or are passed by the caller.
+Cholesky: Chen, Epperly, Tropp and Webber 2022), or are its largest entries (partial pivoted
+Cholesky).
 
 Columns are added in blocks, so that nearly all work is in matrix products. Blocks do not change the
 distribution of random pivots: a block is drawn from the current residual diagonal, and each draw is
@@ -20,16 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.checks import require_choice
 from mercer.exceptions import ValidityError
 from mercer.linalg.blocked import multiply, solve_triangular
-from mercer.linalg.whitening import whiten
 
 Array = NDArray[np.floating[Any]]
 Indices = NDArray[np.intp]
@@ -38,26 +35,17 @@ Entries = Callable[[Indices, Indices], Array]
 
 # Residuals up to this many rounding units of the diagonal count as zero.
 _NOISE = 128
-# Smallest residual of a greedy pivot within a block, relative to the largest residual.
-_THRESHOLD = 0.5
+# Trace of the residual, relative to that of the matrix, at which the elimination stops.
+_EXACT = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
 class LowRank:
-    """A factor F with K close to F F', and the trace of the residual.
+    """A factor F with K close to F F', and the trace of the residual."""
 
-    Attributes
-    ----------
-    factor : ndarray of shape (n, k)
-        F, in C order. Its rows at the pivots are a lower triangle.
-    pivots : ndarray of shape (k,)
-        The columns of K that were used, in their order.
-    history : ndarray of shape (k + 1,)
-        The trace of K - F F' after 0, 1, ..., k pivots, relative to that of K.
-    """
-
-    factor: Array
-    pivots: Indices
+    factor: Array  # (n, k): F, in C order; its rows at the pivots are a lower triangle
+    pivots: Indices  # (k,): the columns of K that were used, in their order
+    # (k + 1,): the trace of K - F F' after 0, 1, ..., k pivots, relative to that of K
     history: NDArray[np.float64]
 
     @property
@@ -79,110 +67,25 @@ def pivoted_cholesky(
     method: Literal["random", "greedy"] = "random",
     block: int | None = None,
     rng: Any = None,
-    tol: float = 1e-13,
     entries: Entries | None = None,
 ) -> LowRank:
     """Pivoted Cholesky, stopped at a rank: n rank^2 operations and n rank kernel values.
 
-    Parameters
-    ----------
-    columns : callable
-        Maps indices of shape (b,) to these columns of K, of shape (n, b). The array that it returns
-        may be overwritten. Its floating type is that of the factor.
-    diagonal : ndarray of shape (n,)
-        The diagonal of K. Indices where it is 0 are never pivots.
-    rank : int
-        The largest number of pivots.
-    method : {"random", "greedy"}
-        Draw pivots in proportion to the residual diagonal, or take its largest entries.
-    block : int, optional
-        The number of pivots per block; by default a tenth of the rank for random pivots, and one
-        for greedy ones. A block of random pivots has the distribution of single pivots. A block of
-        greedy pivots takes residuals of at least half of the largest.
-    rng : int, Generator or RandomState, optional
-        The random numbers.
-    tol : float
-        Stop if the relative trace of the residual is at most `tol`, or 256 units in the last place.
-    entries : callable, optional
-        Maps rows and columns to this block of K. Without it, whole columns are computed even for
-        rejected proposals.
-
-    Returns
-    -------
-    LowRank
-        The factor, its pivots and the error after each of them.
-
-    Raises
-    ------
-    ValidityError
-        If a residual is negative by more than rounding: K is not positive semi-definite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.linalg.pivoted_cholesky import pivoted_cholesky
-    >>> x = np.arange(6.0)
-    >>> K = np.outer(x, x) + 1
-    >>> approximation = pivoted_cholesky(lambda rows: K[:, rows], K.diagonal(), rank=4, rng=0)
-    >>> F = approximation.factor
-    >>> approximation.rank, bool(np.allclose(F @ F.T, K))
-    (2, True)
+    `columns` maps indices to these columns of K, in arrays that may be overwritten; `entries` maps
+    rows and columns to this block of K. Without it, whole columns are computed even for rejected
+    proposals. Random pivots are proposed in blocks, by default of a tenth of the rank. A residual
+    that is negative by more than rounding raises a `ValidityError`.
     """
-    require_choice("pivoted_cholesky", "method", method, ("random", "greedy"))
     state = _Elimination(columns, diagonal, rank, entries)
     generator = generator_of(rng)
-    size = block or (_default_block(state.capacity) if method == "random" else 1)
-    while state.unfinished(tol):
-        if method == "random":
-            proposed = state.drawn(size, generator)
-            draws = generator.random(size) * state.residual[proposed]
-            state.take(proposed, partial(_accepted, draws=draws))
+    size = block or int(np.clip(state.capacity // 10, 1, 256))
+    while state.unfinished():
+        if method == "greedy":
+            state.take(np.array([np.argmax(state.open)]), np.zeros(1))
         else:
-            state.take(state.largest(size), _largest_first)
+            proposed = state.drawn(size, generator)
+            state.take(proposed, generator.random(size) * state.residual[proposed])
     return state.result()
-
-
-def nystrom(
-    columns: Columns, diagonal: Array, pivots: Indices, *, tol: float | None = None
-) -> LowRank:
-    """The factor for given pivots, without pivots that add nothing, such as duplicates.
-
-    Parameters
-    ----------
-    columns : callable
-        Maps indices of shape (b,) to these columns of K, of shape (n, b).
-    diagonal : ndarray of shape (n,)
-        The diagonal of K.
-    pivots : ndarray of shape (m,)
-        The columns to use.
-    tol : float, optional
-        Residuals below `tol` times the largest diagonal entry count as zero; by default m units in
-        the last place.
-
-    Returns
-    -------
-    LowRank
-        The factor; its pivots are the ones that were kept, in the order of decreasing residuals.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.linalg.pivoted_cholesky import nystrom
-    >>> x = np.arange(6.0)
-    >>> K = np.outer(x, x) + 1
-    >>> approximation = nystrom(lambda rows: K[:, rows], K.diagonal(), np.array([1, 4, 4, 2]))
-    >>> F = approximation.factor
-    >>> approximation.pivots.tolist(), bool(np.allclose(F @ F.T, K))
-    ([4, 1], True)
-    """
-    pivots = np.asarray(pivots, dtype=np.intp)
-    cross = columns(pivots)
-    whitening = whiten(cross[pivots], tol=tol)
-    kept = whitening.kept
-    factor = whitening.apply(cross[:, kept])
-    squares = np.sum(np.square(factor, dtype=np.float64), axis=0)
-    total = float(np.sum(np.maximum(diagonal, 0), dtype=np.float64))
-    return LowRank(factor, pivots[kept], _relative(total, total - np.cumsum(squares)))
 
 
 class _Elimination:
@@ -210,30 +113,21 @@ class _Elimination:
         single = self.n > 0 and self.entries(probe, probe).dtype == np.float32
         return np.dtype(np.float32 if single else np.float64)
 
-    def unfinished(self, tol: float) -> bool:
+    def unfinished(self) -> bool:
         """Whether the rank is below its limit, and the residual trace above its tolerance."""
         residual = float(self.open.sum())
-        return self.rank < self.capacity and residual > max(tol, 2 * _NOISE * self.eps) * self.total
+        return self.rank < self.capacity and residual > max(_EXACT, 2 * _NOISE * self.eps) * self.total
 
     def drawn(self, size: int, rng: Any) -> Indices:
         """Draw rows with replacement, in proportion to their residuals."""
         return np.asarray(rng.choice(self.n, size=size, p=self.open / self.open.sum()))
 
-    def largest(self, size: int) -> Indices:
-        """The rows with the largest residuals."""
-        if size == 1:
-            return np.array([np.argmax(self.open)])
-        size = min(size, int(np.count_nonzero(self.open)))
-        return np.argpartition(-self.open, size - 1)[:size]
-
-    def take(
-        self, proposed: Indices, choose: Callable[[Array, Array], tuple[list[int], Array]]
-    ) -> None:
-        """Let a rule choose among proposed pivots, and add the columns of those chosen."""
+    def take(self, proposed: Indices, draws: Array) -> None:
+        """Accept proposals whose residual, given those accepted before, is above their draws."""
         square, noise = self._residual_block(proposed), self.noise[proposed]
         # Rows whose residual is rounding error are never pivots.
         self.open[proposed[square.diagonal() <= noise]] = 0.0
-        chosen, lower = choose(square, noise)
+        chosen, lower = _accepted(square, np.maximum(draws, noise))
         room = self.capacity - self.rank
         chosen, lower = chosen[:room], lower[:room, :room]
         if chosen:
@@ -291,47 +185,23 @@ class _Elimination:
         return LowRank(factor, self.pivots[: self.rank].copy(), history)
 
 
-def _accepted(square: Array, noise: Array, draws: Array) -> tuple[list[int], Array]:
-    """Accept proposals whose residual, given those accepted before, is above their draws."""
+def _accepted(square: Array, least: Array) -> tuple[list[int], Array]:
+    """The pivots above their least values, taken in turn, and the Cholesky factor of their block."""
     chosen: list[int] = []
     lower = np.zeros_like(square)
-    for j, least in enumerate(np.maximum(draws, noise)):
-        if square[j, j] > least:
-            _eliminate(square, lower, j, len(chosen))
+    for j in range(len(square)):
+        if square[j, j] > least[j]:
+            column = square[:, j] / np.sqrt(square[j, j])
+            lower[:, len(chosen)] = column
+            square -= np.outer(column, column)
+            square[j], square[:, j] = 0.0, 0.0
             chosen.append(j)
     return chosen, lower[chosen, : len(chosen)]
-
-
-def _largest_first(square: Array, noise: Array) -> tuple[list[int], Array]:
-    """Take proposals by decreasing residual, down to half of the largest initial residual."""
-    chosen: list[int] = []
-    lower = np.zeros_like(square)
-    least = _THRESHOLD * square.diagonal().max()
-    while len(chosen) < len(square):
-        j = int(np.argmax(square.diagonal()))
-        if square[j, j] < least or square[j, j] <= noise[j]:
-            break
-        _eliminate(square, lower, j, len(chosen))
-        chosen.append(j)
-    return chosen, lower[chosen, : len(chosen)]
-
-
-def _eliminate(square: Array, lower: Array, j: int, step: int) -> None:
-    """One step of Cholesky on a small matrix, with pivot j."""
-    column = square[:, j] / np.sqrt(square[j, j])
-    lower[:, step] = column
-    square -= np.outer(column, column)
-    square[j], square[:, j] = 0.0, 0.0
 
 
 def generator_of(rng: Any) -> Any:
     """A generator from a seed; a generator is returned unchanged."""
     return np.random.default_rng(rng) if rng is None or isinstance(rng, int) else rng
-
-
-def _default_block(rank: int) -> int:
-    """The number of random pivots per block."""
-    return int(np.clip(rank // 10, 1, 256))
 
 
 def _relative(total: float, traces: Array) -> NDArray[np.float64]:
