@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +35,6 @@ class NetworkUnits:
     def width(self) -> int:
         """The number of units."""
         return int(self.matrix.shape[1])
-
-    def cast(self, dtype: Any) -> Self:
-        """Convert the map to another precision."""
-        return replace(
-            self,
-            matrix=self.matrix.astype(dtype, copy=False),
-            at_zero=self.at_zero.astype(dtype, copy=False),
-        )
 
     def write(self, parts: Sequence[Any], out: Array) -> None:
         """Write the features of rows to `out`."""

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +46,6 @@ class CosinesAndSines:
     def n_angles(self) -> int:
         """The number of frequencies."""
         return (self.width + 1) // 2
-
-    def cast(self, dtype: Any) -> Self:
-        """Convert the map to another precision."""
-        return replace(self, projections=tuple(p.cast(dtype) for p in self.projections))
 
     def write(self, parts: Sequence[Any], out: Array) -> None:
         """Write the features of rows to `out`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +35,6 @@ class Exponentials:
     width: int  # the number of features: those of w, then those of -w
     log_amplitude: float
     logarithmic: bool = False  # whether to write the logarithms of the features
-
-    def cast(self, dtype: Any) -> Self:
-        """Convert the map to another precision."""
-        return replace(self, matrices=tuple(m.astype(dtype, copy=False) for m in self.matrices))
 
     def write(self, parts: Sequence[Any], out: Array) -> None:
         """Write the features of rows to `out`; exponents are summed first to avoid overflow."""

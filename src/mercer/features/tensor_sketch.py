@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.fft
@@ -48,11 +48,6 @@ class SketchConvolution:
     sketches: list[CountSketch]  # one per degree of each factor
     width: int  # the number of features
     amplitude: float  # the square root of the weight of the term
-
-    def cast(self, dtype: Any) -> Self:
-        """Convert the map to another precision."""
-        typed = [replace(s, matrix=s.matrix.astype(dtype)) for s in self.sketches]
-        return replace(self, sketches=typed)
 
     def write(self, parts: Sequence[Any], out: Array) -> None:
         """Write the features of rows to `out`."""

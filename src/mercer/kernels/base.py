@@ -252,9 +252,12 @@ class Kernel(Parameterised, metaclass=_KernelType):
         return points
 
     def validate(self, X: Any, owner: Any = None, *, copy: bool = True) -> Points:
-        """Prepare X on behalf of an estimator, whose name errors begin with."""
+        """Prepare X on behalf of an estimator, whose name errors begin with.
+
+        Without a copy, only the columns that the leaves check are read.
+        """
         try:
-            return self.prepare(X, copy=copy)
+            return self.prepare(X) if copy else points_of(self, X)
         except DataError as error:
             if owner is None:
                 raise

@@ -115,8 +115,8 @@ class _Elimination:
 
     def unfinished(self) -> bool:
         """Whether the rank is below its limit, and the residual trace above its tolerance."""
-        residual = float(self.open.sum())
-        return self.rank < self.capacity and residual > max(_EXACT, 2 * _NOISE * self.eps) * self.total
+        least = max(_EXACT, 2 * _NOISE * self.eps) * self.total
+        return self.rank < self.capacity and float(self.open.sum()) > least
 
     def drawn(self, size: int, rng: Any) -> Indices:
         """Draw rows with replacement, in proportion to their residuals."""
@@ -186,7 +186,7 @@ class _Elimination:
 
 
 def _accepted(square: Array, least: Array) -> tuple[list[int], Array]:
-    """The pivots above their least values, taken in turn, and the Cholesky factor of their block."""
+    """The pivots above their least values, in turn, and the Cholesky factor of their block."""
     chosen: list[int] = []
     lower = np.zeros_like(square)
     for j in range(len(square)):
