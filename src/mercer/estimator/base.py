@@ -47,20 +47,9 @@ class KernelEstimator(BaseEstimator):
     """Base of estimators whose first parameter is a kernel.
 
     Kernels are immutable, and say themselves what data they take. So ``set_params(kernel__path=v)``
-    puts a new kernel in the place of the old one, and scikit-learn's tags are the kernel's.
-
-    Parameters
-    ----------
-    kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="columns"``, or the `table_kernel` of a
-        data frame with other columns than numbers, or with missing values.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> model = mc.KernelRidge(mc.RBF(length_scale=1.0))
-    >>> model.set_params(kernel__length_scale=2.0).kernel
-    RBF(length_scale=2.0)
+    puts a new kernel in the place of the old one, and scikit-learn's tags are the kernel's. The
+    default kernel is an RBF with ``length_scale="columns"``, or the `table_kernel` of a data frame
+    with other columns than numbers, or with missing values.
     """
 
     n_features_in_: int

@@ -15,8 +15,6 @@ from mercer.kernels.views import Codes, View
 from mercer.program.expression import Expr, X, Z, column_weights, parameter
 from mercer.program.operations import apply
 
-__all__ = ["Categorical", "Missing"]
-
 
 class Categorical(VectorKernel):
     """Equal or different: exp(-sum_j weight_j [x_j != z_j]).

@@ -28,14 +28,7 @@ _BLOCK = 2**21
 class FeatureProducts:
     """Products with the Gram matrix of a kernel that has few features.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    rows, cols : Points
-        The two sides, whose features have the same columns.
-    width : float
-        Features of a row, or its entries where features are sparse.
+    The features of both sides have the same columns, `width` of them, or entries of a sparse row.
     """
 
     def __init__(self, kernel: Kernel, rows: Points, cols: Points, width: float) -> None:

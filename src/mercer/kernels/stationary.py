@@ -31,17 +31,6 @@ from mercer.kernels.views import Columns, View
 from mercer.program.expression import DIFFERENCE, Expr, X, Z, column_weights, parameter
 from mercer.program.operations import apply, lookup
 
-__all__ = [
-    "RBF",
-    "Cosine",
-    "Laplacian",
-    "Matern",
-    "Periodic",
-    "RationalQuadratic",
-    "SpectralMixture",
-    "Wendland",
-]
-
 
 class RBF(Stationary):
     """Gaussian kernel, exp(-r^2 / 2) with r^2 = sum_j (x_j - z_j)^2 / l_j^2.

@@ -12,8 +12,6 @@ from mercer.kernels.containers import is_missing
 from mercer.kernels.parameters import Integer
 from mercer.kernels.special import FeatureKernel
 
-__all__ = ["Spectrum"]
-
 Array = np.ndarray[Any, Any]
 
 

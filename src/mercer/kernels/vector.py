@@ -38,8 +38,6 @@ _ENTRIES = 2**21
 #: Where the symmetry of a function of two numbers is tried, on all pairs.
 _PROBES = np.array([-1000.0, -2.0, -0.5, 0.0, 0.25, 0.75, 3.0, 1000.0])
 
-__all__ = ["Coordinate", "DotProduct", "Stationary", "VectorKernel"]
-
 
 class VectorKernel(Kernel):
     """Base of the kernels that compare rows of numbers."""
@@ -50,13 +48,8 @@ class VectorKernel(Kernel):
     non_negative: ClassVar[bool] = False
 
     def input_tags(self) -> dict[str, bool]:
-        return {
-            "pairwise": False,
-            "sparse": self.takes_sparse,
-            "string": False,
-            "two_d": True,
-            "positive_only": self.non_negative,
-        }
+        own = {"sparse": self.takes_sparse, "positive_only": self.non_negative}
+        return {**super().input_tags(), **own}
 
     def _view(self, scope: Scope) -> View:
         return scope.view.read_by(Numbers(type(self).__name__, self.takes_sparse))

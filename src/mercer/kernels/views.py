@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -145,13 +145,6 @@ def _recode(codes: Array, own: list[Any], other: list[Any]) -> Array:
     known = {level: code for code, level in enumerate(other)}
     table = [known.get(level, len(other) + code) for code, level in enumerate(own)]
     return np.array([*table, -1.0])[codes]
-
-
-class Reader(Protocol):
-    """Turns selected data into columns (or hands them through)."""
-
-    def read(self, data: Any, label: Callable[[int], str]) -> Columns:
-        """Turn data into columns; ``label`` says which of the user's columns each of them is."""
 
 
 #: What the engine reads; other byte orders and widths are converted.
@@ -403,8 +396,9 @@ class UnitRows:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Steps from the user's data to what one leaf kernel reads.
+    """Steps from the user's data to what one leaf kernel reads, and the reader of the rest.
 
+    A reader turns data into `Columns`; it is told which of the user's columns each of them is.
     Views are keys of every cache of `Points`, so equal ones are one object, found by identity: make
     them with `then` and `read_by`, starting from `EVERYTHING`.
     """

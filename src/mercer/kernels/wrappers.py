@@ -32,18 +32,6 @@ from mercer.program.expression import (
 from mercer.program.operations import apply, inverse
 from mercer.program.pairs import Array
 
-__all__ = [
-    "Exponential",
-    "Normalized",
-    "OnColumns",
-    "PolynomialOf",
-    "Power",
-    "Scaled",
-    "ScaledBy",
-    "Standardized",
-    "Warped",
-]
-
 
 class _Wrapper(Kernel):
     """One kernel, changed; its parameters keep their names."""
