@@ -58,6 +58,10 @@ class Scope:
         return Scope(self.view.then(step), self.prefix)
 
 
+#: The scope of a kernel that is inside no other.
+EVERYWHERE = Scope()
+
+
 def scoped_children(kernel: Kernel, scope: Scope) -> list[tuple[Kernel, Scope]]:
     """The children of a composition, each with its scope."""
     children: list[tuple[Kernel, Scope]] = []
@@ -487,12 +491,22 @@ def checked_weight(kernel: Kernel, sample_weight: Any, n: int) -> Array:
     return weight
 
 
-def resolved_by(kernel: K, scatter_of: ScatterOf) -> K:
+def resolved_by(kernel: K, scatter_of: ScatterOf, scope: Scope = EVERYWHERE) -> K:
     """The kernel with numbers in place of rules, from a summary of what each kernel inside reads.
 
     What is inside a kernel with such a rule waits for the next call, because it sees other data.
     """
-    return _resolved(kernel, Scope(), scatter_of)
+    waiting = _waiting(kernel)
+    if waiting:
+        scatter = scatter_of(kernel._view(scope))
+        # A kernel whose rules are not about a length-scale has a method for them.
+        rule = getattr(kernel, "_from_data", partial(heuristic_length, kernel._metric))
+        values = {name: rule(plain(stored), scatter) for name, stored in waiting.items()}
+        return kernel.replace(**{n: bounded(waiting[n], value) for n, value in values.items()})
+    if not kernel.unresolved():
+        return kernel
+    inside = scoped_children(kernel, scope)
+    return with_children(kernel, [resolved_by(child, scatter_of, s) for child, s in inside])
 
 
 def unresolved_views(kernel: Kernel) -> list[View]:
@@ -512,20 +526,6 @@ def _waiting_views(kernel: Kernel, scope: Scope) -> Iterator[View]:
     elif kernel.unresolved():
         for child, inner in scoped_children(kernel, scope):
             yield from _waiting_views(child, inner)
-
-
-def _resolved(kernel: K, scope: Scope, scatter_of: ScatterOf) -> K:
-    waiting = _waiting(kernel)
-    if waiting:
-        scatter = scatter_of(kernel._view(scope))
-        # A kernel whose rules are not about a length-scale has a method for them.
-        rule = getattr(kernel, "_from_data", partial(heuristic_length, kernel._metric))
-        values = {name: rule(plain(stored), scatter) for name, stored in waiting.items()}
-        return kernel.replace(**{n: bounded(waiting[n], value) for n, value in values.items()})
-    if not kernel.unresolved():
-        return kernel
-    inside = scoped_children(kernel, scope)
-    return with_children(kernel, [_resolved(child, s, scatter_of) for child, s in inside])
 
 
 def expression_in(kernel: Kernel, scope: Scope) -> Expr:

@@ -125,8 +125,8 @@ class Stationary(VectorKernel):
     def _trace(self, scope: Scope) -> Expr:
         slot = slot_of(self, scope, length_scale_of(self, scope), centred=True)
         if self._metric == "euclidean":
-            return traced(self, scope, "profile", Expr("squared_distance", (), slot))
-        return traced(self, scope, "profile", coordinate_leaf(abs(DIFFERENCE), slot, 1))
+            return traced(self, scope, Expr("squared_distance", (), slot))
+        return traced(self, scope, coordinate_leaf(abs(DIFFERENCE), slot, 1))
 
     def _check_points(self, points: Points, view: View) -> None:
         super()._check_points(points, view)
@@ -222,7 +222,7 @@ class DotProduct(VectorKernel):
         """Return the kernel as a function of the inner product."""
 
     def _trace(self, scope: Scope) -> Expr:
-        return traced(self, scope, "profile", Expr("dot", (), slot_of(self, scope)))
+        return traced(self, scope, Expr("dot", (), slot_of(self, scope)))
 
 
 class Coordinate(VectorKernel):
@@ -275,7 +275,7 @@ class Coordinate(VectorKernel):
         else:
             _require_symmetric(self)
             reduced = coordinate_leaf(body, slot_of(self, scope), self._degree())
-        return traced(self, scope, "profile", reduced)
+        return traced(self, scope, reduced)
 
 
 def plain_values(kernel: Kernel, x: Array, z: Array) -> Array | None:
