@@ -34,6 +34,7 @@ from mercer.program.expression import (
     X,
     Z,
     as_expression,
+    column_weights,
     constant,
     parameter,
     substitute,
@@ -155,18 +156,18 @@ def learns(kernel: Kernel) -> bool:
 def symbolic(kernel: Kernel, scope: Scope, method: str, *arguments: Expr) -> Expr:
     """Run a kernel's method with its continuous parameters and arguments as expressions."""
     leaves = {
-        name: _leaf(scope.path(name), plain(kernel._values[name]))
+        name: parameters_at(scope.path(name), plain(kernel._values[name]))
         for name, declaration in kernel._declarations.items()
         if not declaration.concrete
     }
     return as_expression(getattr(with_values(kernel, **leaves), method)(*arguments))
 
 
-def _leaf(path: str, value: Any, *index: int) -> Any:
-    """The leaf of a scalar parameter; nested tuples of leaves for arrays."""
+def parameters_at(path: str, value: Any, *index: int) -> Any:
+    """The leaf of a scalar parameter, or of an entry; nested tuples of leaves for arrays."""
     if np.ndim(value) == 0 or isinstance(value, str):
         return parameter(path, *index)
-    return tuple(_leaf(path, row, *index, i) for i, row in enumerate(value))
+    return tuple(parameters_at(path, row, *index, i) for i, row in enumerate(value))
 
 
 def announce_unfused(kernel: Kernel, method: str, error: Exception) -> None:
@@ -187,6 +188,13 @@ def coordinate_leaf(body: Expr, slot: Slot, degree: int) -> Expr:
     centred = DIFFERENCE in sees and X not in sees and Z not in sees
     slot = Slot(slot.view, slot.scale, centred)
     return Expr("coordinate", (), Coordinate(slot, body, degree))
+
+
+def weighted_sum(body: Expr, slot: Slot, weights: Expr | tuple[Expr, ...]) -> Expr:
+    """The sum of a coordinate function over columns, with one weight or one for each column."""
+    if isinstance(weights, tuple):
+        return coordinate_leaf(column_weights(weights) * body, slot, 1)
+    return coordinate_leaf(body, slot, 1) * weights
 
 
 def diagonal(body: Expr, side: str) -> Expr:
