@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from mercer.checks import require_weight_range
+from mercer.checks import Array, require_weight_range
 from mercer.exceptions import (
     DataError,
     DataTypeError,
@@ -29,8 +29,6 @@ from mercer.parallel import cached_property, single_blas
 from mercer.streams.sources import Given, rows_of, source_of
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import Targets
-
-Array = NDArray[np.floating[Any]]
 
 _PREFIX = "kernel__"
 _SHOWN = 100

@@ -8,18 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer.exceptions import NoFeatureMapError
 from mercer.features.expansion import Term
 from mercer.features.normal_draws import normals_and_uniforms
-from mercer.features.transformer import ConstantFeature, DrawnFeatures, TermMap
+from mercer.features.transformer import Array, ConstantFeature, DrawnFeatures, TermMap
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import ArcCosine
 from mercer.kernels.points import Points
 from mercer.linalg.blocked import multiply
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)

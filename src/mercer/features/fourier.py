@@ -10,7 +10,6 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer import _core
 from mercer.exceptions import NoFeatureMapError
@@ -24,12 +23,16 @@ from mercer.features.spectral_measures import (
     independent,
     spectral_measure,
 )
-from mercer.features.transformer import ConstantFeature, DrawnFeatures, FeatureTransformer, TermMap
+from mercer.features.transformer import (
+    Array,
+    ConstantFeature,
+    DrawnFeatures,
+    FeatureTransformer,
+    TermMap,
+)
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.parallel import thread_count
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,19 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
 from mercer.features.expansion import Factor, Term, expand
 from mercer.features.normal_draws import normals_and_uniforms
-from mercer.features.transformer import DrawnFeatures, TermMap
+from mercer.features.transformer import Array, DrawnFeatures, TermMap
 from mercer.kernels.base import Kernel, scoped_children
 from mercer.kernels.dot_product import Linear, Polynomial
 from mercer.kernels.points import Points
 from mercer.kernels.wrappers import Exponential
-
-Array = NDArray[np.floating[Any]]
 
 # The largest logarithm of the constant factor of a term.
 _LARGEST_LOGARITHM = 700.0

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer.linalg.blocked import multiply
+from mercer.linalg.blocked import Array, multiply
 from mercer.parallel import thread_count
 
-Array = NDArray[np.floating[Any]]
 # A dense matrix, or a sparse one: scipy's classes are untyped.
 Matrix = Any
 

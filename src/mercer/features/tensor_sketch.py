@@ -9,18 +9,15 @@ from typing import Any
 
 import numpy as np
 import scipy.fft
-from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer.exceptions import NoFeatureMapError
 from mercer.features.expansion import Factor, Term
-from mercer.features.transformer import ConstantFeature, FeatureTransformer, TermMap
+from mercer.features.transformer import Array, ConstantFeature, FeatureTransformer, TermMap
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear, Polynomial
 from mercer.kernels.points import Points
 from mercer.parallel import thread_count
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)

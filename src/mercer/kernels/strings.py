@@ -8,11 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.exceptions import DataTypeError
-from mercer.kernels.containers import is_missing
+from mercer.kernels.containers import Array, is_missing
 from mercer.kernels.parameters import Integer
 from mercer.kernels.special import FeatureKernel
-
-Array = np.ndarray[Any, Any]
 
 
 class Spectrum(FeatureKernel):

@@ -27,15 +27,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh, qr, solve_triangular
 
 from mercer.exceptions import ValidityError
-from mercer.linalg.blocked import multiply
+from mercer.linalg.blocked import Array, multiply
 from mercer.linalg.cholesky import shifted_cholesky
 from mercer.parallel import cached_property
-
-Array = NDArray[np.floating[Any]]
 
 # The smallest shift of a preconditioner, in rounding units of the largest eigenvalue.
 _ROUNDING = 16

@@ -23,12 +23,10 @@ from mercer.kernels.heuristics import Scatter, Summary
 from mercer.kernels.points import Points
 from mercer.kernels.views import View
 from mercer.rows.rows import Made, RowBlock, RowSource, RowStatistics, Sums, Total
-from mercer.sampling import Draw
+from mercer.sampling import Array, Draw
 from mercer.streams.blocks import Source
 from mercer.streams.survey import Reader, Survey, summed, survey
 from mercer.streams.targets import AsGiven, NoTargets, Targets
-
-Array = NDArray[np.floating[Any]]
 
 # Copies of gathered rows: as parts, as one array, and as packed by the engine.
 _COPIES = 3
