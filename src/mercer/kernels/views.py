@@ -86,17 +86,10 @@ class Columns:
         if self.keys is reference.keys:
             return self.values
         # Features that the other side never shows cannot contribute to a product with it.
-        place = np.searchsorted(reference.keys, self.keys)
-        place = np.minimum(place, max(len(reference.keys) - 1, 0))
-        known = (
-            reference.keys[place] == self.keys
-            if len(reference.keys)
-            else np.zeros(len(place), bool)
-        )
-        pick = sp.csr_array(
-            (np.ones(int(known.sum())), (np.flatnonzero(known), place[known])),
-            shape=(self.width, reference.width),
-        )
+        known = np.flatnonzero(np.isin(self.keys, reference.keys))
+        places = np.searchsorted(reference.keys, self.keys[known])
+        shape = (self.width, reference.width)
+        pick = sp.csr_array((np.ones(len(known)), (known, places)), shape=shape)
         return sp.csr_array(self.values @ pick).astype(self.values.dtype)
 
 

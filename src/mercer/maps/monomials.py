@@ -21,15 +21,6 @@ from mercer.exceptions import DataError, DataTypeError
 from mercer.maps.composition import row_products, tensor_product_names
 from mercer.maps.forecast import forecast
 
-__all__ = [
-    "cover_count",
-    "dimension",
-    "monomial_features",
-    "monomial_names",
-    "polynomial_features",
-    "polynomial_names",
-]
-
 Floats = NDArray[np.floating[Any]]
 # A dense matrix, or a sparse one: scipy's classes are untyped.
 Features = Any
