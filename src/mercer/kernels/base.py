@@ -95,7 +95,7 @@ class Reader:
             if type(leaf)._features is Kernel._features:
                 self.may_have_features = False
             numbers = isinstance(view.reader, Numbers) and not view.steps
-            if not numbers or leaf.input_tags()["positive_only"]:
+            if not numbers or getattr(leaf, "non_negative", False):
                 self.direct = None
 
 

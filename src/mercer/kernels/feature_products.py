@@ -14,6 +14,7 @@ from mercer.kernels.points import Points
 from mercer.kernels.views import Features
 from mercer.maps.forecast import at_most
 from mercer.program.pairs import Array, Pairs
+from mercer.sampling import blocks
 
 #: Pairs below which the engine is as fast.
 FEW_PAIRS = 2**18
@@ -70,8 +71,7 @@ class FeatureProducts:
         return turned
 
     def _features(self, points: Points) -> Iterator[tuple[slice, Any]]:
-        for start in range(0, len(points), self._block):
-            block = slice(start, start + self._block)
+        for block in blocks(len(points), step=self._block):
             part = points if len(points) <= self._block else points[block]
             with at_most(np.inf):
                 yield block, self._kernel._features(Scope(), part).values
