@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import chisquare
 
-from mercer.exceptions import ValidityError
-from mercer.linalg.pivoted_cholesky import LowRank, pivoted_cholesky
+from mercer.exceptions import ParameterError, ValidityError
+from mercer.linalg.pivoted_cholesky import LowRank, nystrom, pivoted_cholesky
 
 Array = NDArray[np.floating[Any]]
 RNG = np.random.default_rng(0)
@@ -182,3 +182,19 @@ def test_indefinite_matrices_are_refused(method: Any) -> None:
     matrix = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     with pytest.raises(ValidityError, match="not positive semi-definite"):
         factor_of(matrix, 3, method=method, rng=0)
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(ParameterError, match="one of 'random', 'greedy'"):
+        factor_of(K, 3, method="lazy")
+
+
+def test_given_pivots_with_duplicates() -> None:
+    given = np.array([3, 50, 3, 7, 50, 120])
+    found = nystrom(lambda cols: K[:, cols], K.diagonal(), given)
+    assert sorted(found.pivots.tolist()) == [3, 7, 50, 120]
+    residual = residual_of(K, [3, 7, 50, 120])
+    np.testing.assert_allclose(K - found.factor @ found.factor.T, residual, atol=1e-13)
+    assert found.trace_error == pytest.approx(residual.trace() / K.trace())
+    everything = nystrom(lambda cols: K[:, cols], K.diagonal(), np.arange(200))
+    np.testing.assert_allclose(everything.factor @ everything.factor.T, K, atol=1e-10)

@@ -80,5 +80,9 @@ class Missing(Categorical):
     [1.0, 0.135, 1.0]
     """
 
+    if TYPE_CHECKING:
+
+        def __init__(self, weight: Weight = "scale") -> None: ...
+
     def _view(self, scope: Scope) -> View:
         return scope.view.read_by(Codes(type(self).__name__, presence=True))

@@ -269,9 +269,6 @@ class Select:
         names = data.columns if isinstance(data, nw.DataFrame) else None
         return positions(self.columns, data.shape[1], names, owner)
 
-    def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
-        return [before[j] for j in self._positions(tabular(data, owner), owner)]
-
     def pull_back(self, data: Any, cotangent: Array) -> Array:
         total = np.zeros((len(cotangent), data.shape[1]))
         # A column may be selected twice, so this has to add, not assign.
@@ -309,9 +306,6 @@ class Warp:
             )
         return warped
 
-    def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
-        return [f"{label} of what warp(...) returned" for label in column_labels(after)]
-
     def pull_back(self, data: Any, cotangent: Array) -> Array:
         raise NotDifferentiableError(
             "the gradient in the inputs stops at warp(...): the derivative of its function is not "
@@ -344,9 +338,6 @@ class Standardise:
         standard = ((values - centre) / scale).astype(values.dtype)
         return np.where(np.isnan(standard), standard.dtype.type(0), standard)
 
-    def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
-        return before
-
     def pull_back(self, data: Any, cotangent: Array) -> Array:
         values, _ = numeric_matrix(data, "the gradient in the inputs")
         return np.where(np.isnan(values), 0.0, cotangent / np.array(self.scale))
@@ -363,9 +354,6 @@ class UnitRows:
                 f"{owner} needs dense columns, got a sparse matrix; call X.toarray() first."
             )
         return self._scaled(values)[0]
-
-    def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
-        return before
 
     @staticmethod
     def _scaled(values: Array) -> tuple[Array, Array]:
@@ -429,8 +417,11 @@ class View:
         """What to call a column of this view in the user's own data."""
         labels = column_labels(data)
         for step in self.steps:
-            after = step(data, self.owner)
-            labels, data = step.labels(labels, data, after, self.owner), after
+            if isinstance(step, Select):
+                labels = [labels[j] for j in step._positions(tabular(data, self.owner), self.owner)]
+            data = step(data, self.owner)
+            if isinstance(step, Warp):
+                labels = [f"{label} of what warp(...) returned" for label in column_labels(data)]
         return labels[column]
 
     def then(self, step: Any) -> View:

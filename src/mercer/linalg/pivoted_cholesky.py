@@ -6,8 +6,8 @@ Columns P of a matrix K give the Nystrom approximation
 
 the Cholesky factor of K stopped after |P| pivots. The matrix is never formed: only the columns of
 pivots are computed. Pivots are drawn in proportion to the residual diagonal (randomly pivoted
-Cholesky: Chen, Epperly, Tropp and Webber 2022), or are its largest entries (partial pivoted
-Cholesky).
+Cholesky: Chen, Epperly, Tropp and Webber 2022), are its largest entries (partial pivoted Cholesky),
+or are passed by the caller.
 
 Columns are added in blocks, so that nearly all work is in matrix products. Blocks do not change the
 distribution of random pivots: a block is drawn from the current residual diagonal, and each draw is
@@ -25,8 +25,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.checks import require_choice
 from mercer.exceptions import ValidityError
 from mercer.linalg.blocked import multiply, solve_triangular
+from mercer.linalg.whitening import whiten
 
 Array = NDArray[np.floating[Any]]
 Indices = NDArray[np.intp]
@@ -35,8 +37,6 @@ Entries = Callable[[Indices, Indices], Array]
 
 # Residuals up to this many rounding units of the diagonal count as zero.
 _NOISE = 128
-# Trace of the residual, relative to that of the matrix, at which the elimination stops.
-_EXACT = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,25 +67,108 @@ def pivoted_cholesky(
     method: Literal["random", "greedy"] = "random",
     block: int | None = None,
     rng: Any = None,
+    tol: float = 1e-13,
     entries: Entries | None = None,
 ) -> LowRank:
     """Pivoted Cholesky, stopped at a rank: n rank^2 operations and n rank kernel values.
 
-    `columns` maps indices to these columns of K, in arrays that may be overwritten; `entries` maps
-    rows and columns to this block of K. Without it, whole columns are computed even for rejected
-    proposals. Random pivots are proposed in blocks, by default of a tenth of the rank. A residual
-    that is negative by more than rounding raises a `ValidityError`.
+    Parameters
+    ----------
+    columns : callable
+        Maps indices of shape (b,) to these columns of K, of shape (n, b). The array that it returns
+        may be overwritten. Its floating type is that of the factor.
+    diagonal : ndarray of shape (n,)
+        The diagonal of K. Indices where it is 0 are never pivots.
+    rank : int
+        The largest number of pivots.
+    method : {"random", "greedy"}
+        Draw pivots in proportion to the residual diagonal, or take its largest entries.
+    block : int, optional
+        The number of random pivots per block, which does not change their distribution; by default
+        a tenth of the rank. Greedy pivots are taken one by one.
+    rng : int, Generator or RandomState, optional
+        The random numbers.
+    tol : float
+        Stop if the relative trace of the residual is at most `tol`, or 256 units in the last place.
+    entries : callable, optional
+        Maps rows and columns to this block of K. Without it, whole columns are computed even for
+        rejected proposals.
+
+    Returns
+    -------
+    LowRank
+        The factor, its pivots and the error after each of them.
+
+    Raises
+    ------
+    ValidityError
+        If a residual is negative by more than rounding: K is not positive semi-definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.linalg.pivoted_cholesky import pivoted_cholesky
+    >>> x = np.arange(6.0)
+    >>> K = np.outer(x, x) + 1
+    >>> approximation = pivoted_cholesky(lambda rows: K[:, rows], K.diagonal(), rank=4, rng=0)
+    >>> F = approximation.factor
+    >>> approximation.rank, bool(np.allclose(F @ F.T, K))
+    (2, True)
     """
+    require_choice("pivoted_cholesky", "method", method, ("random", "greedy"))
     state = _Elimination(columns, diagonal, rank, entries)
     generator = generator_of(rng)
     size = block or int(np.clip(state.capacity // 10, 1, 256))
-    while state.unfinished():
+    while state.unfinished(tol):
         if method == "greedy":
             state.take(np.array([np.argmax(state.open)]), np.zeros(1))
         else:
             proposed = state.drawn(size, generator)
             state.take(proposed, generator.random(size) * state.residual[proposed])
     return state.result()
+
+
+def nystrom(
+    columns: Columns, diagonal: Array, pivots: Indices, *, tol: float | None = None
+) -> LowRank:
+    """The factor for given pivots, without pivots that add nothing, such as duplicates.
+
+    Parameters
+    ----------
+    columns : callable
+        Maps indices of shape (b,) to these columns of K, of shape (n, b).
+    diagonal : ndarray of shape (n,)
+        The diagonal of K.
+    pivots : ndarray of shape (m,)
+        The columns to use.
+    tol : float, optional
+        Residuals below `tol` times the largest diagonal entry count as zero; by default m units in
+        the last place.
+
+    Returns
+    -------
+    LowRank
+        The factor; its pivots are the ones that were kept, in the order of decreasing residuals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.linalg.pivoted_cholesky import nystrom
+    >>> x = np.arange(6.0)
+    >>> K = np.outer(x, x) + 1
+    >>> approximation = nystrom(lambda rows: K[:, rows], K.diagonal(), np.array([1, 4, 4, 2]))
+    >>> F = approximation.factor
+    >>> approximation.pivots.tolist(), bool(np.allclose(F @ F.T, K))
+    ([4, 1], True)
+    """
+    pivots = np.asarray(pivots, dtype=np.intp)
+    cross = columns(pivots)
+    whitening = whiten(cross[pivots], tol=tol)
+    kept = whitening.kept
+    factor = whitening.apply(cross[:, kept])
+    squares = np.sum(np.square(factor, dtype=np.float64), axis=0)
+    total = float(np.sum(np.maximum(diagonal, 0), dtype=np.float64))
+    return LowRank(factor, pivots[kept], _relative(total, total - np.cumsum(squares)))
 
 
 class _Elimination:
@@ -113,9 +196,9 @@ class _Elimination:
         single = self.n > 0 and self.entries(probe, probe).dtype == np.float32
         return np.dtype(np.float32 if single else np.float64)
 
-    def unfinished(self) -> bool:
+    def unfinished(self, tol: float) -> bool:
         """Whether the rank is below its limit, and the residual trace above its tolerance."""
-        least = max(_EXACT, 2 * _NOISE * self.eps) * self.total
+        least = max(tol, 2 * _NOISE * self.eps) * self.total
         return self.rank < self.capacity and float(self.open.sum()) > least
 
     def drawn(self, size: int, rng: Any) -> Indices:
