@@ -34,7 +34,7 @@ class FeatureProducts:
 
     def __init__(self, kernel: Kernel, rows: Points, cols: Points, width: float) -> None:
         self._kernel, self._rows, self._cols = kernel, rows, cols
-        self._block = max(1, int(_BLOCK / max(width, 1.0)))
+        self._width = width
 
     @classmethod
     def of(cls, kernel: Kernel, pairs: Pairs) -> FeatureProducts | None:
@@ -66,13 +66,12 @@ class FeatureProducts:
 
     def transposed(self) -> FeatureProducts:
         """The products of the transposed matrix."""
-        turned = FeatureProducts(self._kernel, self._cols, self._rows, 1.0)
-        turned._block = self._block
-        return turned
+        return FeatureProducts(self._kernel, self._cols, self._rows, self._width)
 
     def _features(self, points: Points) -> Iterator[tuple[slice, Any]]:
-        for block in blocks(len(points), step=self._block):
-            part = points if len(points) <= self._block else points[block]
+        step = max(1, int(_BLOCK / max(self._width, 1.0)))
+        for block in blocks(len(points), step=step):
+            part = points if len(points) <= step else points[block]
             with at_most(np.inf):
                 yield block, self._kernel._features(Scope(), part).values
 

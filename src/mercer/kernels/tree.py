@@ -154,10 +154,9 @@ class Parameterised:
     def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
+    __sklearn_clone__ = __copy__
 
-    def __sklearn_clone__(self) -> Self:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
     @cached_property

@@ -73,16 +73,12 @@ class Columns:
         """What rules of thumb need to know of the columns."""
         return Spread.of(self.values, weight)
 
-    def _stored_like(self, reference: Columns) -> Any:
-        """These values, sparse or dense as the other collection is."""
-        if type(self.values) is type(reference.values):
-            return self.values
-        return self.values.toarray() if sp.issparse(self.values) else sp.csr_array(self.values)
-
     def like(self, reference: Columns) -> Any:
-        """These values in the columns of another collection."""
+        """These values in the columns of another collection, sparse or dense as it is."""
         if self.keys is None or reference.keys is None:
-            return self._stored_like(reference)
+            if type(self.values) is type(reference.values):
+                return self.values
+            return self.values.toarray() if sp.issparse(self.values) else sp.csr_array(self.values)
         if self.keys is reference.keys:
             return self.values
         # Features that the other side never shows cannot contribute to a product with it.
