@@ -45,15 +45,14 @@ def require_number(
     name: str,
     value: Any,
     *,
-    low: float = 0.0,
     high: float = float(np.finfo(np.float64).max),
     closed: bool = False,
     example: object = 1.0,
 ) -> float:
-    """Return a number > ``low`` (>= if ``closed``) and <= ``high``; infinity only if high is."""
-    inside = is_number(value) and value <= high and (value > low or (closed and value == low))
+    """Return a number > 0 (>= if ``closed``) and <= ``high``; infinity only if high is."""
+    inside = is_number(value) and value <= high and (value > 0 or (closed and value == 0))
     if not inside:
-        rule = f">= {low:g}" if closed else f"> {low:g}"
+        rule = ">= 0" if closed else "> 0"
         rule = rule if high > 1e300 else f"{rule} and <= {high:g}"
         kind = "a number" if math.isinf(high) else "a finite number"
         raise ParameterError(

@@ -83,7 +83,3 @@ def _row(model: Any, X: Array, y: Array) -> str:
     dof = model.effective_dof_ if hasattr(model, "effective_dof_") else X.shape[1] + 1
     score, error = r2_score(y, predicted), root_mean_squared_error(y, predicted)
     return f"{score:7.3f} {error:7.2f} {alpha} {dof:6.1f} {seconds:8.2f}"
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -9,28 +9,6 @@ from contextlib import contextmanager
 
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = [
-    "ClusterError",
-    "DataError",
-    "DataTypeError",
-    "IndexingError",
-    "MemoryForecastError",
-    "MercerError",
-    "MercerWarning",
-    "MissingDependencyError",
-    "NoFeatureMapError",
-    "NotDifferentiableError",
-    "NumericalWarning",
-    "ParameterError",
-    "ParameterTypeError",
-    "ShortFitWarning",
-    "UnfusedWarning",
-    "UnresolvedParameterError",
-    "ValidityError",
-    "as_data_errors",
-    "warn",
-]
-
 
 class MercerError(Exception):
     """Base of every error that mercer raises on purpose."""

@@ -28,8 +28,6 @@ from mercer.program.specialise import reads, specialise
 if TYPE_CHECKING:
     from mercer.kernels.base import Kernel
 
-__all__ = ["Gram", "RidgedGram"]
-
 
 class _Operator(LinearOperator):
     """What both operators share: checks of what they are multiplied with, and of indices."""
@@ -260,7 +258,7 @@ class Gram(_Operator):
             The derivative in the unconstrained parameters, in the order of ``kernel.theta``.
         """
         given = self._weights(weights)
-        gradients = parameter_gradient(self._expression, self.pairs, given, engine.contract)
+        gradients = parameter_gradient((self._expression,), self.pairs, given, engine.contract)
         return self._chained(gradients)
 
     def _chained(self, gradients: Gradients) -> Array:
@@ -299,7 +297,7 @@ class Gram(_Operator):
             )
         _require_finite(values)
         return self._chained(
-            parameter_gradient(self._expression, pairs, values, reference.contract)
+            parameter_gradient((self._expression,), pairs, values, reference.contract)
         )
 
     def input_gradient(self, weights: Any = None) -> Array:
@@ -383,15 +381,7 @@ class Gram(_Operator):
 
 
 class RidgedGram(_Operator):
-    """A lazy Gram matrix plus a diagonal.
-
-    Parameters
-    ----------
-    gram : Gram
-        The square Gram matrix.
-    ridge : ndarray of shape (n,)
-        The diagonal that is added.
-    """
+    """A square lazy Gram matrix plus a diagonal."""
 
     def __init__(self, gram: Gram, ridge: Array) -> None:
         if gram.shape[0] != gram.shape[1]:

@@ -55,14 +55,14 @@ def fits(size: float) -> bool:
     return size <= SMALL or size <= available()
 
 
-def require(size: int, what: str, remedy: str, *, budget: int | None = None) -> None:
-    """Raise `MemoryForecastError` if `size` bytes exceed the budget, by default `available()`.
+def require(size: int, what: str, remedy: str) -> None:
+    """Raise `MemoryForecastError` if `size` bytes cannot be allocated.
 
     In its message, `what` names the allocation, and `remedy` says in the imperative what to do.
     """
-    if budget is None and size <= SMALL:
+    if size <= SMALL:
         return
-    limit = available() if budget is None else budget
+    limit = available()
     if size > limit:
         raise MemoryForecastError(
             f"{what} needs {readable(size)}, but only {readable(limit)} are available; {remedy}."
@@ -71,13 +71,11 @@ def require(size: int, what: str, remedy: str, *, budget: int | None = None) -> 
 
 def require_matrix(shape: tuple[int, int], itemsize: int = 8) -> None:
     """Raise `MemoryForecastError` if a Gram matrix of this shape does not fit."""
-    size = shape[0] * shape[1] * itemsize
-    if size > SMALL:
-        require(
-            size,
-            f"the Gram matrix of shape {shape}",
-            "keep it lazy (k.gram(X) @ v needs no matrix), use float32, or take fewer rows",
-        )
+    require(
+        shape[0] * shape[1] * itemsize,
+        f"the Gram matrix of shape {shape}",
+        "keep it lazy (k.gram(X) @ v needs no matrix), use float32, or take fewer rows",
+    )
 
 
 def readable(size: int) -> str:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer.exceptions import ParameterError
 from mercer.kernels.parameters import Positive
 from mercer.kernels.tree import Parameterised
+from mercer.losses.base import Array
 from mercer.losses.checks import tried
 
 __all__ = ["HalfSquare", "Norm", "Penalty", "Power", "check_increasing"]
-
-Array = NDArray[np.floating[Any]]
 
 # Norms at which a penalty is checked.
 _TRIALS = np.geomspace(1e-3, 1e2, 121)

@@ -73,13 +73,6 @@ def test_single_greedy_pivots_are_those_of_partial_pivoting() -> None:
     assert factor_of(K, 30, method="greedy").pivots.tolist() == greedy_pivots(K, 30)
 
 
-def test_blocks_of_greedy_pivots_take_large_residuals_only() -> None:
-    found = factor_of(K, 30, method="greedy", block=10)
-    for j, pivot in enumerate(found.pivots):
-        left = residual_of(K, found.pivots[:j]).diagonal() if j else K.diagonal()
-        assert left[pivot] >= 0.5 * left.max()
-
-
 def ordered_triples(matrix: Array) -> dict[tuple[int, ...], float]:
     """The probability of every sequence of three pivots: the definition of adaptive sampling."""
     chances = {}

@@ -85,8 +85,8 @@ def test_gradients_equal_the_reference(kernel: mc.Kernel) -> None:
     pairs = pairs_of(kernel, X, Z)
     for weights in (U @ V.T, (U, V)):
         args = kernel.expression, pairs
-        found = parameter_gradient(*args, weights, engine.contract)
-        wanted = parameter_gradient(*args, U @ V.T, reference.contract)
+        found = parameter_gradient((kernel.expression,), pairs, weights, engine.contract)
+        wanted = parameter_gradient((kernel.expression,), pairs, U @ V.T, reference.contract)
         assert found.keys() == wanted.keys()
         for path in wanted:
             assert_allclose(found[path], wanted[path], rtol=1e-9, atol=1e-9)

@@ -22,7 +22,7 @@ EXECUTORS = pytest.mark.parametrize("contract", [reference.contract, engine.cont
 @EXECUTORS
 def test_the_gradient_of_the_rbf_in_its_length_scale(contract: Any) -> None:
     kernel = mc.RBF(0.8)
-    gradient = parameter_gradient(kernel.expression, pairs_of(kernel, X, Z), WEIGHTS, contract)
+    gradient = parameter_gradient((kernel.expression,), pairs_of(kernel, X, Z), WEIGHTS, contract)
     terms = kernel(X, Z) * ref.matrix(ref.squared_distance, X, Z) / 0.8**3
     assert_allclose(gradient["length_scale"], (WEIGHTS * terms).sum(), rtol=1e-10)
 

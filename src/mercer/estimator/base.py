@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from mercer.checks import require_weight_range
+from mercer.checks import Array, require_weight_range
 from mercer.exceptions import (
     DataError,
     DataTypeError,
@@ -29,8 +29,6 @@ from mercer.parallel import cached_property, single_blas
 from mercer.streams.sources import Given, rows_of, source_of
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import Targets
-
-Array = NDArray[np.floating[Any]]
 
 _PREFIX = "kernel__"
 _SHOWN = 100
@@ -52,20 +50,9 @@ class KernelEstimator(BaseEstimator):
     """Base of estimators whose first parameter is a kernel.
 
     Kernels are immutable, and say themselves what data they take. So ``set_params(kernel__path=v)``
-    puts a new kernel in the place of the old one, and scikit-learn's tags are the kernel's.
-
-    Parameters
-    ----------
-    kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="columns"``, or the `table_kernel` of a
-        data frame with other columns than numbers, or with missing values.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> model = mc.KernelRidge(mc.RBF(length_scale=1.0))
-    >>> model.set_params(kernel__length_scale=2.0).kernel
-    RBF(length_scale=2.0)
+    puts a new kernel in the place of the old one, and scikit-learn's tags are the kernel's. The
+    default kernel is an RBF with ``length_scale="columns"``, or the `table_kernel` of a data frame
+    with other columns than numbers, or with missing values.
     """
 
     n_features_in_: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.base import TransformerMixin
@@ -45,21 +45,10 @@ def _to_block(method: Callable[..., Any], model: Any, data: Any) -> Any:
     return method(model, in_order(data, model._names_seen))
 
 
-class Score(Protocol):
-    """Sums over some rows from which a score is computed."""
-
-    @property
-    def value(self) -> float:
-        """The score."""
-        ...
-
-
-def scored_by_blocks(
-    sums_of: Callable[[Any], Callable[[Block], Any]],
-) -> Callable[[Method], Method]:
+def scored_by_blocks(sums_of: Callable[[Any, Block], Any]) -> Callable[[Method], Method]:
     """Let the score of a model take blocks and Dask collections too.
 
-    `sums_of(model)` maps a block to a `Score`; the scores of all blocks are added.
+    `sums_of` maps a model and a block to sums, whose `value`, added over all blocks, is the score.
     """
 
     def decorated(method: Method) -> Method:
@@ -70,7 +59,7 @@ def scored_by_blocks(
             source, X = source_of(owner, X, y, sample_weight, whole=np.inf, lists=True)
             if source is None:
                 return float(method(self, X, y, sample_weight))
-            sums: Score | None = source.map_sum(sums_of(self), method.__name__)
+            sums = source.map_sum(partial(sums_of, self), method.__name__)
             if sums is None:
                 raise DataError(f"{owner}: {source.emptiness}")
             return float(sums.value)

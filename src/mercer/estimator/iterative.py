@@ -27,11 +27,6 @@ class IterativeEstimator(CallbackSupportMixin, KernelEstimator):
     A subclass decorates ``fit`` with `with_callbacks` and, inside ``_fitting``,
     runs its loop in ``_iterations``. After Ctrl-C the attributes of the last step that was reported
     stay, with ``converged_`` False.
-
-    Parameters
-    ----------
-    kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="columns"``.
     """
 
     converged_: bool

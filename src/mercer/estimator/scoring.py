@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer.exceptions import DataError, NumericalWarning, warn
 from mercer.kernels.containers import len_of
 from mercer.streams.blocks import Block
 from mercer.streams.schema import in_order
 from mercer.streams.survey import located
-from mercer.streams.targets import Labels, Numbers, checked_weights
-
-Array = NDArray[np.floating[Any]]
+from mercer.streams.targets import Array, Labels, Numbers, checked_weights
 
 
 def require_same_targets(owner: str, y: Array, predicted: Array) -> None:
@@ -85,44 +82,32 @@ class Accuracy:
         return self.correct / self.weight if self.weight > 0 else float("nan")
 
 
-@dataclass(frozen=True, eq=False)
-class DeterminationOf:
-    """Computes the `Determination` of a block."""
-
-    model: Any  # a fitted regressor
-
-    def __call__(self, block: Block) -> Determination | None:
-        """The sums over the rows of a block; None if it has none."""
-        n, owner = len_of(block.data), type(self.model).__name__
-        if not n:
-            return None
-        with located(owner, block):
-            y = Numbers(owner).read(block.targets, n).astype(np.float64)
-            weights = _weights_of(block, n, owner)
-            predicted = np.asarray(_predicted(self.model, block), dtype=np.float64).reshape(n, -1)
-        require_same_targets(owner, y, predicted)
-        weight = float(weights.sum())
-        mean = weights @ y / weight if weight > 0 else np.zeros(y.shape[1])
-        variation, error = weights @ (y - mean) ** 2, weights @ (y - predicted) ** 2
-        return Determination(owner, n, weight, mean, variation, error)
+def determination(model: Any, block: Block) -> Determination | None:
+    """The sums of a fitted regressor over the rows of a block; None if it has none."""
+    n, owner = len_of(block.data), type(model).__name__
+    if not n:
+        return None
+    with located(owner, block):
+        y = Numbers(owner).read(block.targets, n).astype(np.float64)
+        weights = _weights_of(block, n, owner)
+        predicted = np.asarray(_predicted(model, block), dtype=np.float64).reshape(n, -1)
+    require_same_targets(owner, y, predicted)
+    weight = float(weights.sum())
+    mean = weights @ y / weight if weight > 0 else np.zeros(y.shape[1])
+    variation, error = weights @ (y - mean) ** 2, weights @ (y - predicted) ** 2
+    return Determination(owner, n, weight, mean, variation, error)
 
 
-@dataclass(frozen=True, eq=False)
-class AccuracyOf:
-    """Computes the `Accuracy` of a block."""
-
-    model: Any  # a fitted classifier
-
-    def __call__(self, block: Block) -> Accuracy | None:
-        """The sums over the rows of a block; None if it has none."""
-        n, owner = len_of(block.data), type(self.model).__name__
-        if not n:
-            return None
-        with located(owner, block):
-            labels = Labels(owner, joint=True).labels(block.targets, n)
-            weights = _weights_of(block, n, owner)
-            correct = np.asarray(_predicted(self.model, block) == labels, dtype=np.float64)
-        return Accuracy(float(weights @ correct), float(weights.sum()))
+def accuracy(model: Any, block: Block) -> Accuracy | None:
+    """The sums of a fitted classifier over the rows of a block; None if it has none."""
+    n, owner = len_of(block.data), type(model).__name__
+    if not n:
+        return None
+    with located(owner, block):
+        labels = Labels(owner, joint=True).labels(block.targets, n)
+        weights = _weights_of(block, n, owner)
+        correct = np.asarray(_predicted(model, block) == labels, dtype=np.float64)
+    return Accuracy(float(weights @ correct), float(weights.sum()))
 
 
 def _weights_of(block: Block, n: int, owner: str) -> Array:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer.exceptions import NoFeatureMapError
 from mercer.features.expansion import Term
 from mercer.features.normal_draws import normals_and_uniforms
-from mercer.features.transformer import ConstantFeature, DrawnFeatures, TermMap
+from mercer.features.transformer import Array, ConstantFeature, DrawnFeatures, TermMap
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import ArcCosine
 from mercer.kernels.points import Points
 from mercer.linalg.blocked import multiply
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +32,6 @@ class NetworkUnits:
     def width(self) -> int:
         """The number of units."""
         return int(self.matrix.shape[1])
-
-    def cast(self, dtype: Any) -> Self:
-        """Convert the map to another precision."""
-        return replace(
-            self,
-            matrix=self.matrix.astype(dtype, copy=False),
-            at_zero=self.at_zero.astype(dtype, copy=False),
-        )
 
     def write(self, parts: Sequence[Any], out: Array) -> None:
         """Write the features of rows to `out`."""

@@ -7,10 +7,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer import _core
 from mercer.exceptions import NoFeatureMapError
@@ -24,12 +23,16 @@ from mercer.features.spectral_measures import (
     independent,
     spectral_measure,
 )
-from mercer.features.transformer import ConstantFeature, DrawnFeatures, FeatureTransformer, TermMap
+from mercer.features.transformer import (
+    Array,
+    ConstantFeature,
+    DrawnFeatures,
+    FeatureTransformer,
+    TermMap,
+)
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.parallel import thread_count
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +49,6 @@ class CosinesAndSines:
     def n_angles(self) -> int:
         """The number of frequencies."""
         return (self.width + 1) // 2
-
-    def cast(self, dtype: Any) -> Self:
-        """Convert the map to another precision."""
-        return replace(self, projections=tuple(p.cast(dtype) for p in self.projections))
 
     def write(self, parts: Sequence[Any], out: Array) -> None:
         """Write the features of rows to `out`."""

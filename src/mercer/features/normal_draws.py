@@ -35,8 +35,11 @@ def normals_and_uniforms(
     if method == "sobol":
         points = _sobol(rows, normals + uniforms, rng)
         return ndtri(points[:, :normals]), points[:, normals:]
-    draw = orthogonal_normals if method == "orthogonal" else _independent_normals
-    return draw(rows, normals, rng), _inside(rng.random((rows, uniforms)))
+    if method == "orthogonal":
+        vectors = orthogonal_normals(rows, normals, rng)
+    else:
+        vectors = rng.standard_normal((rows, normals))
+    return vectors, _inside(rng.random((rows, uniforms)))
 
 
 def orthogonal_normals(rows: int, columns: int, rng: np.random.Generator) -> Array:
@@ -47,7 +50,7 @@ def orthogonal_normals(rows: int, columns: int, rng: np.random.Generator) -> Arr
     Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, Orthogonal random features, 2016.
     """
     if columns <= 1 or rows == 0:
-        return _independent_normals(rows, columns, rng)
+        return rng.standard_normal((rows, columns))
     group = min(rows, columns)
     groups = -(-rows // group)
     # Multiplying by the signs of the diagonal of R makes the rotation uniform (Haar).
@@ -56,10 +59,6 @@ def orthogonal_normals(rows: int, columns: int, rng: np.random.Generator) -> Arr
     directions = Q.transpose(0, 2, 1).reshape(-1, columns)[:rows]
     lengths = np.sqrt(rng.chisquare(columns, size=(rows, 1)))
     return np.asarray(directions * lengths)
-
-
-def _independent_normals(rows: int, columns: int, rng: np.random.Generator) -> Array:
-    return rng.standard_normal((rows, columns))
 
 
 def _sobol(rows: int, columns: int, rng: np.random.Generator) -> Array:

@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer import checks
-from mercer.checks import require_finite_values
+from mercer.checks import Array, require_finite_values
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import BlockTransformer
 from mercer.exceptions import DataError, as_data_errors
@@ -27,8 +27,6 @@ from mercer.rows.sums import RowDraw
 from mercer.sampling import random_numbers, seed_from, uniform_rows
 from mercer.streams.targets import NoTargets
 from mercer.validity.required import require_positive
-
-Array = NDArray[np.floating[Any]]
 
 # Number of rows from which the trace error is estimated if the selection did not compute it.
 _SAMPLE = 5000

@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
 from mercer.features.expansion import Factor, Term, expand
 from mercer.features.normal_draws import normals_and_uniforms
-from mercer.features.transformer import DrawnFeatures, TermMap
+from mercer.features.transformer import Array, DrawnFeatures, TermMap
 from mercer.kernels.base import Kernel, scoped_children
 from mercer.kernels.dot_product import Linear, Polynomial
 from mercer.kernels.points import Points
-from mercer.kernels.wrappers import Exponential
-
-Array = NDArray[np.floating[Any]]
+from mercer.kernels.wrappers import Exponential, square_norms
 
 # The largest logarithm of the constant factor of a term.
 _LARGEST_LOGARITHM = 700.0
@@ -36,10 +33,6 @@ class Exponentials:
     log_amplitude: float
     logarithmic: bool = False  # whether to write the logarithms of the features
 
-    def cast(self, dtype: Any) -> Self:
-        """Convert the map to another precision."""
-        return replace(self, matrices=tuple(m.astype(dtype, copy=False) for m in self.matrices))
-
     def write(self, parts: Sequence[Any], out: Array) -> None:
         """Write the features of rows to `out`; exponents are summed first to avoid overflow."""
         half = (self.width + 1) // 2
@@ -48,7 +41,7 @@ class Exponentials:
             norms = np.zeros((len(out), 1), dtype=out.dtype)
             for rows, matrix, root in zip(parts, self.matrices, self.roots, strict=True):
                 out[:, :half] += (rows @ matrix) * out.dtype.type(root)
-                norms += _square_norms(rows) * out.dtype.type(root**2 / 2)
+                norms += square_norms(rows) * out.dtype.type(root**2 / 2)
             out[:, half:] = -out[:, : self.width - half]
             out -= norms - out.dtype.type(self.log_amplitude)
             if not self.logarithmic:
@@ -207,10 +200,3 @@ def _refusal(owner: str, kernel: Kernel) -> NoFeatureMapError:
         f"{owner}: {kernel!r:.80} is not the exponential of an inner product; pass for example "
         "(mercer.Linear() / 8).exp(), or use mercer.RandomFourier for stationary kernels."
     )
-
-
-def _square_norms(rows: Any) -> Array:
-    """The squared length of each row, as a column."""
-    if isinstance(rows, np.ndarray):
-        return np.asarray(np.einsum("ij,ij->i", rows, rows))[:, None]
-    return np.asarray(rows.multiply(rows).sum(axis=1)).reshape(-1, 1)

@@ -16,16 +16,13 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from mercer.exceptions import NotDifferentiableError, NumericalWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.sampling import blocks
-
-Array = NDArray[np.floating[Any]]
+from mercer.sampling import Array, blocks
 
 # Number of rows whose pre-images are computed together.
 _BLOCK_ROWS = 64

@@ -1,22 +1,21 @@
 """Projections of rows on random vectors: by a dense matrix, or by Hadamard matrices.
 
-A projection holds arrays in float64; `cast` converts them to the precision of the data.
+A projection holds arrays in float64; `in_precision` converts them to the precision of the data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer.linalg.blocked import multiply
+from mercer.linalg.blocked import Array, multiply
 from mercer.parallel import thread_count
 
-Array = NDArray[np.floating[Any]]
 # A dense matrix, or a sparse one: scipy's classes are untyped.
 Matrix = Any
 
@@ -30,10 +29,6 @@ class Dense:
 
     matrix: Array  # (d, m): the matrix W
     centre: Array  # (d,): subtracted from the rows to keep the digits of the angles
-
-    def cast(self, dtype: Any) -> Self:
-        """Convert the projection to another precision."""
-        return replace(self, matrix=_typed(self.matrix, dtype), centre=_typed(self.centre, dtype))
 
     def write(self, rows: Matrix, out: Array) -> None:
         """Write the projections of the rows to `out`."""
@@ -56,16 +51,6 @@ class Structured:
     permutations: NDArray[np.int64] | None  # (blocks, size): the permutations P
     centre: Array  # (d,): subtracted from the rows
     lengths: Array  # (d,): the length-scales by which columns are divided
-
-    def cast(self, dtype: Any) -> Self:
-        """Convert the projection to another precision."""
-        return replace(
-            self,
-            diagonals=_typed(self.diagonals, dtype),
-            scales=_typed(self.scales, dtype),
-            centre=_typed(self.centre, dtype),
-            lengths=_typed(self.lengths, dtype),
-        )
 
     def write(self, rows: Matrix, out: Array) -> None:
         """Write the projections of the rows to `out`."""
@@ -121,7 +106,3 @@ def project(projections: Sequence[Projection], parts: Sequence[Matrix], out: Arr
 
 def _power_of_two(width: int) -> int:
     return 1 << max(width - 1, 0).bit_length()
-
-
-def _typed(array: Array, dtype: Any) -> Array:
-    return array.astype(dtype, copy=False)

@@ -39,8 +39,6 @@ from mercer.kernels.stationary import (
 )
 from mercer.kernels.vector import DotProduct, Stationary
 
-__all__ = ["FourierSeries", "GaussianMixture", "Measure", "PointMass", "spectral_measure"]
-
 Array = NDArray[np.floating[Any]]
 # Largest radius; higher frequencies are noise in any precision, and may overflow float32.
 _LARGEST_RADIUS = 1e15

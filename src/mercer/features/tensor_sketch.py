@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.fft
-from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer.exceptions import NoFeatureMapError
 from mercer.features.expansion import Factor, Term
-from mercer.features.transformer import ConstantFeature, FeatureTransformer, TermMap
+from mercer.features.transformer import Array, ConstantFeature, FeatureTransformer, TermMap
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear, Polynomial
 from mercer.kernels.points import Points
 from mercer.parallel import thread_count
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +45,6 @@ class SketchConvolution:
     sketches: list[CountSketch]  # one per degree of each factor
     width: int  # the number of features
     amplitude: float  # the square root of the weight of the term
-
-    def cast(self, dtype: Any) -> Self:
-        """Convert the map to another precision."""
-        typed = [replace(s, matrix=s.matrix.astype(dtype)) for s in self.sketches]
-        return replace(self, sketches=typed)
 
     def write(self, parts: Sequence[Any], out: Array) -> None:
         """Write the features of rows to `out`."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +17,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer import _core, checks, memory
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import BlockTransformer
-from mercer.exceptions import (
-    DataError,
-    DataWarning,
-    NoFeatureMapError,
-    ParameterError,
-    as_data_errors,
-    warn,
-)
+from mercer.exceptions import DataError, NoFeatureMapError
 from mercer.features.expansion import Term, expand, shares
 from mercer.features.normal_draws import generator
-from mercer.kernels.base import Kernel, points_of
+from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.kernels.vector import unequal_columns
 from mercer.kernels.views import View
 from mercer.parallel import single_blas
 from mercer.rows.rows import RowBlock, RowSource
@@ -60,9 +52,6 @@ class TermMap(Protocol):
     def width(self) -> int:
         """The number of features."""
 
-    def cast(self, dtype: Any) -> Self:
-        """Convert the map to another precision."""
-
     def write(self, parts: Sequence[Any], out: Array) -> None:
         """Write the features of rows to `out`; `parts` has their columns for each factor."""
 
@@ -74,13 +63,21 @@ class ConstantFeature:
     value: float  # the square root of the constant
     width: int = 1
 
-    def cast(self, dtype: Any) -> Self:
-        """Return the map itself, which has no precision to convert."""
-        return self
-
     def write(self, parts: Sequence[Any], out: Array) -> None:
         """Write the number to `out`."""
         out[:] = self.value
+
+
+def in_precision(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A map with the floating-point arrays of it, and of what it is made of, in another type."""
+    if isinstance(value, tuple | list):
+        return type(value)(in_precision(item, dtype) for item in value)
+    if is_dataclass(value):
+        parts = {field.name: getattr(value, field.name) for field in fields(value)}
+        typed = {name: in_precision(part, dtype) for name, part in parts.items()}
+        return replace(cast(Any, value), **typed)
+    is_floating = getattr(getattr(value, "dtype", None), "kind", "") == "f"
+    return value.astype(dtype, copy=False) if is_floating else value
 
 
 class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator):
@@ -126,7 +123,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
             rows, data = self._stream(kernel, X, None, None, NoTargets())
             if rows is not None:
                 return self._fit_rows(rows)
-            points = self._read(kernel, data.X, reset=True)
+            points = self._validate_points(kernel, data.X, reset=True, copy=False)
             self._draw_all(kernel.resolve(points), points)
         return self
 
@@ -202,32 +199,13 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
             )
         return terms
 
-    def _read(self, kernel: Kernel, X: Any, *, reset: bool) -> Points:
-        """Validate the data by the kernel, without a copy."""
-        try:
-            points = points_of(kernel, X)
-        except DataError as error:
-            raise type(error)(f"{type(self).__name__}: {error}") from None
-        except ParameterError:  # one parameter for each of other columns
-            self._match_columns(X, reset=reset)
-            raise
-        self._match_columns(points.data, reset=reset)
-        warning = unequal_columns(kernel, points) if reset else ""
-        if warning:
-            warn(f"{type(self).__name__}: {warning}", DataWarning)
-        return points
-
-    def _match_columns(self, data: Any, *, reset: bool) -> None:
-        with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
-            validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
-
     def _features(self, X: Any, maps: Sequence[TermMap]) -> Array:
-        points = self._read(self.kernel_, X, reset=False)
+        points = self._validate_points(self.kernel_, X, reset=False, copy=False)
         views = [[factor.view for factor in term.factors] for term in self._terms(self.kernel_)]
         parts = [[points.matrix(view) for view in term] for term in views]
         types = [matrix.dtype for term in parts for matrix in term]
         dtype = np.result_type(*types) if types else np.dtype(np.float64)
-        maps = [map_.cast(dtype) for map_ in maps]
+        maps = in_precision(list(maps), dtype)
         if not self._may_overflow:
             self._require_range([matrix for term in parts for matrix in term], dtype)
         shape = len(points), self._n_features_out

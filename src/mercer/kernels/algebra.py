@@ -20,7 +20,7 @@ from mercer.kernels.parameters import Bounded, Children, Fixed, plain
 from mercer.kernels.points import Points
 from mercer.kernels.special import Constant
 from mercer.kernels.views import Columns
-from mercer.kernels.wrappers import (
+from mercer.kernels.wrappers import (  # noqa: F401 (the methods of `Kernel` find all of them here)
     Exponential,
     Normalized,
     OnColumns,
@@ -35,20 +35,6 @@ from mercer.kernels.wrappers import (
 )
 from mercer.program.expression import Expr
 from mercer.program.operations import plus
-
-__all__ = [
-    "Exponential",
-    "Normalized",
-    "OnColumns",
-    "PolynomialOf",
-    "Power",
-    "Product",
-    "Scaled",
-    "ScaledBy",
-    "Standardized",
-    "Sum",
-    "Warped",
-]
 
 
 class _Composite(Kernel):

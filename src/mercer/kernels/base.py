@@ -58,6 +58,10 @@ class Scope:
         return Scope(self.view.then(step), self.prefix)
 
 
+#: The scope of a kernel that is inside no other.
+EVERYWHERE = Scope()
+
+
 def scoped_children(kernel: Kernel, scope: Scope) -> list[tuple[Kernel, Scope]]:
     """The children of a composition, each with its scope."""
     children: list[tuple[Kernel, Scope]] = []
@@ -91,7 +95,7 @@ class Reader:
             if type(leaf)._features is Kernel._features:
                 self.may_have_features = False
             numbers = isinstance(view.reader, Numbers) and not view.steps
-            if not numbers or leaf.input_tags()["positive_only"]:
+            if not numbers or getattr(leaf, "non_negative", False):
                 self.direct = None
 
 
@@ -252,9 +256,12 @@ class Kernel(Parameterised, metaclass=_KernelType):
         return points
 
     def validate(self, X: Any, owner: Any = None, *, copy: bool = True) -> Points:
-        """Prepare X on behalf of an estimator, whose name errors begin with."""
+        """Prepare X on behalf of an estimator, whose name errors begin with.
+
+        Without a copy, only the columns that the leaves check are read.
+        """
         try:
-            return self.prepare(X, copy=copy)
+            return self.prepare(X) if copy else points_of(self, X)
         except DataError as error:
             if owner is None:
                 raise
@@ -484,12 +491,22 @@ def checked_weight(kernel: Kernel, sample_weight: Any, n: int) -> Array:
     return weight
 
 
-def resolved_by(kernel: K, scatter_of: ScatterOf) -> K:
+def resolved_by(kernel: K, scatter_of: ScatterOf, scope: Scope = EVERYWHERE) -> K:
     """The kernel with numbers in place of rules, from a summary of what each kernel inside reads.
 
     What is inside a kernel with such a rule waits for the next call, because it sees other data.
     """
-    return _resolved(kernel, Scope(), scatter_of)
+    waiting = _waiting(kernel)
+    if waiting:
+        scatter = scatter_of(kernel._view(scope))
+        # A kernel whose rules are not about a length-scale has a method for them.
+        rule = getattr(kernel, "_from_data", partial(heuristic_length, kernel._metric))
+        values = {name: rule(plain(stored), scatter) for name, stored in waiting.items()}
+        return kernel.replace(**{n: bounded(waiting[n], value) for n, value in values.items()})
+    if not kernel.unresolved():
+        return kernel
+    inside = scoped_children(kernel, scope)
+    return with_children(kernel, [resolved_by(child, scatter_of, s) for child, s in inside])
 
 
 def unresolved_views(kernel: Kernel) -> list[View]:
@@ -509,20 +526,6 @@ def _waiting_views(kernel: Kernel, scope: Scope) -> Iterator[View]:
     elif kernel.unresolved():
         for child, inner in scoped_children(kernel, scope):
             yield from _waiting_views(child, inner)
-
-
-def _resolved(kernel: K, scope: Scope, scatter_of: ScatterOf) -> K:
-    waiting = _waiting(kernel)
-    if waiting:
-        scatter = scatter_of(kernel._view(scope))
-        # A kernel whose rules are not about a length-scale has a method for them.
-        rule = getattr(kernel, "_from_data", partial(heuristic_length, kernel._metric))
-        values = {name: rule(plain(stored), scatter) for name, stored in waiting.items()}
-        return kernel.replace(**{n: bounded(waiting[n], value) for n, value in values.items()})
-    if not kernel.unresolved():
-        return kernel
-    inside = scoped_children(kernel, scope)
-    return with_children(kernel, [_resolved(child, s, scatter_of) for child, s in inside])
 
 
 def expression_in(kernel: Kernel, scope: Scope) -> Expr:

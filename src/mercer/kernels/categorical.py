@@ -9,13 +9,11 @@ import numpy as np
 from mercer.kernels.base import Scope
 from mercer.kernels.heuristics import Scatter, heuristic_weight
 from mercer.kernels.parameters import Positive, Weight
-from mercer.kernels.tracing import coordinate_leaf
+from mercer.kernels.tracing import parameters_at, weighted_sum
 from mercer.kernels.vector import VectorKernel, slot_of
 from mercer.kernels.views import Codes, View
-from mercer.program.expression import Expr, X, Z, column_weights, parameter
+from mercer.program.expression import Expr, X, Z
 from mercer.program.operations import apply
-
-__all__ = ["Categorical", "Missing"]
 
 
 class Categorical(VectorKernel):
@@ -61,13 +59,8 @@ class Categorical(VectorKernel):
         return heuristic_weight(scatter)
 
     def _trace(self, scope: Scope) -> Expr:
-        body = self.coordinate(X, Z)
-        if np.ndim(self.weight) == 0:
-            total = coordinate_leaf(body, slot_of(self, scope), 1) * parameter(scope.path("weight"))
-        else:
-            weights = [parameter(scope.path("weight"), j) for j in range(len(self.weight))]
-            total = coordinate_leaf(column_weights(weights) * body, slot_of(self, scope), 1)
-        return apply("exp", -total)
+        weights = parameters_at(scope.path("weight"), self.weight)
+        return apply("exp", -weighted_sum(self.coordinate(X, Z), slot_of(self, scope), weights))
 
 
 class Missing(Categorical):

@@ -23,9 +23,6 @@ from mercer.program.expression import Expr, X, Z
 from mercer.program.operations import apply
 from mercer.program.pairs import Array
 
-__all__ = ["Anova", "ArcCosine", "Linear", "Monomials", "Polynomial", "Sigmoid"]
-
-
 #: Names of parameters in scikit-learn.
 _NAMES = MappingProxyType({"coef0": "its name is offset.", "gamma": "its name is gain."})
 

@@ -14,6 +14,7 @@ from mercer.kernels.points import Points
 from mercer.kernels.views import Features
 from mercer.maps.forecast import at_most
 from mercer.program.pairs import Array, Pairs
+from mercer.sampling import blocks
 
 #: Pairs below which the engine is as fast.
 FEW_PAIRS = 2**18
@@ -28,19 +29,12 @@ _BLOCK = 2**21
 class FeatureProducts:
     """Products with the Gram matrix of a kernel that has few features.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    rows, cols : Points
-        The two sides, whose features have the same columns.
-    width : float
-        Features of a row, or its entries where features are sparse.
+    The features of both sides have the same columns, `width` of them, or entries of a sparse row.
     """
 
     def __init__(self, kernel: Kernel, rows: Points, cols: Points, width: float) -> None:
         self._kernel, self._rows, self._cols = kernel, rows, cols
-        self._block = max(1, int(_BLOCK / max(width, 1.0)))
+        self._width = width
 
     @classmethod
     def of(cls, kernel: Kernel, pairs: Pairs) -> FeatureProducts | None:
@@ -72,14 +66,12 @@ class FeatureProducts:
 
     def transposed(self) -> FeatureProducts:
         """The products of the transposed matrix."""
-        turned = FeatureProducts(self._kernel, self._cols, self._rows, 1.0)
-        turned._block = self._block
-        return turned
+        return FeatureProducts(self._kernel, self._cols, self._rows, self._width)
 
     def _features(self, points: Points) -> Iterator[tuple[slice, Any]]:
-        for start in range(0, len(points), self._block):
-            block = slice(start, start + self._block)
-            part = points if len(points) <= self._block else points[block]
+        step = max(1, int(_BLOCK / max(self._width, 1.0)))
+        for block in blocks(len(points), step=step):
+            part = points if len(points) <= step else points[block]
             with at_most(np.inf):
                 yield block, self._kernel._features(Scope(), part).values
 

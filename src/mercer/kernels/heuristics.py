@@ -13,7 +13,7 @@ which are summed over parts, and the median distance in a sample of rows.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, TypeAlias
@@ -199,7 +199,7 @@ def _or_one(length: Any) -> float:
     return float(length) if np.isfinite(length) and length > 0 else 1.0
 
 
-def _moments(matrix: Array, w: Array) -> tuple[Array, Array, Array, Array]:
+def _moments(matrix: Array, w: Array) -> tuple[Array, ...]:
     """The weight, mean and standard deviation of each column, holes left out."""
     largest = np.fmax.reduce(np.abs(matrix), axis=0, initial=0.0)
     # The squares of huge and tiny entries leave the range; powers of two do not round.
@@ -221,12 +221,10 @@ def _moments(matrix: Array, w: Array) -> tuple[Array, Array, Array, Array]:
     mean = (share * values).sum(axis=0)
     values -= mean
     variance = (share * np.square(values, out=values)).sum(axis=0)
-    deviation = np.sqrt(_or_zero(variance, mean))
-    origin, mean, deviation = (np.ldexp(part, exponent) for part in (origin, mean, deviation))
-    return total, origin, mean, deviation
+    return total, *_unscaled(origin, mean, variance, exponent)
 
 
-def _sparse_moments(matrix: Any, w: Array) -> tuple[Array, Array, Array, Array]:
+def _sparse_moments(matrix: Any, w: Array) -> tuple[Array, ...]:
     """The moments of the columns of a sparse matrix; zeros count as one value."""
     stored = sp.csc_array(matrix, copy=True)
     stored.sum_duplicates()
@@ -247,11 +245,10 @@ def _sparse_moments(matrix: Any, w: Array) -> tuple[Array, Array, Array, Array]:
     variance = np.bincount(columns, shares * np.square(values - mean[columns]), width)
     zeros = np.maximum(1.0 - np.bincount(columns, shares, width), 0.0)
     zeros[full] = 0.0
-    deviation = np.sqrt(_or_zero(variance + zeros * np.square(mean), mean))
-    origin, mean, deviation = (np.ldexp(part, exponent) for part in (origin, mean, deviation))
-    return total, origin, mean, deviation
+    return total, *_unscaled(origin, mean, variance + zeros * np.square(mean), exponent)
 
 
-def _or_zero(variance: Array, mean: Array) -> Array:
-    """The variances, or 0 where they are rounding error."""
-    return np.where(variance > (1e-14 * np.abs(mean)) ** 2, variance, 0.0)
+def _unscaled(origin: Array, mean: Array, variance: Array, exponent: Array) -> Iterator[Array]:
+    """Origins, means and deviations times powers of two; variances may be rounding error."""
+    exact = np.where(variance > (1e-14 * np.abs(mean)) ** 2, variance, 0.0)
+    return (np.ldexp(part, exponent) for part in (origin, mean, np.sqrt(exact)))

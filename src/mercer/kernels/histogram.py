@@ -17,8 +17,6 @@ from mercer.kernels.views import Numbers, View
 from mercer.program.expression import Expr, Slot, X, Z
 from mercer.program.operations import apply
 
-__all__ = ["AdditiveChi2", "Chi2", "HistogramIntersection", "Tanimoto"]
-
 
 def _or_one(total: Any) -> Any:
     """The total, and 1 where it is 0, to divide empty bins by."""

@@ -21,19 +21,6 @@ import numpy.typing as npt
 
 from mercer.exceptions import ParameterError
 
-__all__ = [
-    "Bounded",
-    "Choice",
-    "Continuous",
-    "Declaration",
-    "Fixed",
-    "Integer",
-    "NonNegative",
-    "Part",
-    "Positive",
-    "Real",
-]
-
 REQUIRED: Any = Parameter.empty
 
 

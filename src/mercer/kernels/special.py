@@ -20,16 +20,6 @@ from mercer.kernels.views import Columns, Features, Numbers, Objects, View
 from mercer.program.expression import IDENTITY, Expr, Slot, parameter
 from mercer.program.pairs import Array, Pairs
 
-__all__ = ["Constant", "FeatureKernel", "FunctionKernel", "PairKernel", "Precomputed", "White"]
-
-_ANYTHING = {
-    "pairwise": False,
-    "sparse": True,
-    "string": False,
-    "two_d": True,
-    "positive_only": False,
-}
-
 
 class Constant(Kernel):
     """Constant kernel: the same value for every pair, whatever the data.
@@ -52,9 +42,6 @@ class Constant(Kernel):
 
     value = NonNegative(1.0)
     psd = True
-
-    def input_tags(self) -> dict[str, bool]:
-        return dict(_ANYTHING)
 
     def _trace(self, scope: Scope) -> Expr:
         return parameter(scope.path("value"))
@@ -82,9 +69,6 @@ class White(Kernel):
         def __init__(self) -> None: ...
 
     psd = True
-
-    def input_tags(self) -> dict[str, bool]:
-        return dict(_ANYTHING)
 
     def _trace(self, scope: Scope) -> Expr:
         return IDENTITY
@@ -117,7 +101,7 @@ class FeatureKernel(Kernel):
         """Return one row of features for each object."""
 
     def input_tags(self) -> dict[str, bool]:
-        return {**_ANYTHING, "sparse": False, "string": True, "two_d": False}
+        return {**super().input_tags(), "sparse": False, "string": True, "two_d": False}
 
     def _view(self, scope: Scope) -> View:
         return scope.view.read_by(Features(with_values(self)))
@@ -247,7 +231,7 @@ class PairKernel(Kernel):
         return [_one_number(self.pairs([a], [a]), type(self).__name__) for a in A]
 
     def input_tags(self) -> dict[str, bool]:
-        return {**_ANYTHING, "sparse": False, "string": True, "two_d": False}
+        return {**super().input_tags(), "sparse": False, "string": True, "two_d": False}
 
     def _view(self, scope: Scope) -> View:
         return scope.view.read_by(Objects(type(self).__name__))
@@ -330,7 +314,7 @@ class FunctionKernel(PairKernel):
         return list(data) if isinstance(data, np.ndarray) else super()._objects(points, view)
 
     def input_tags(self) -> dict[str, bool]:
-        return {**_ANYTHING, "two_d": not self.pairwise}
+        return {**Kernel.input_tags(self), "two_d": not self.pairwise}
 
 
 class Precomputed(PairKernel):
@@ -379,7 +363,8 @@ class Precomputed(PairKernel):
         super().__init__(matrix=matrix)
 
     def input_tags(self) -> dict[str, bool]:
-        return {**_ANYTHING, "sparse": False, "pairwise": self.matrix is None}
+        given = self.matrix is None
+        return {**Kernel.input_tags(self), "sparse": False, "pairwise": given}
 
     def pairs(self, A: Any, B: Any) -> Any:
         if self.matrix is not None:

@@ -25,22 +25,11 @@ from mercer.kernels.parameters import (
     plain,
 )
 from mercer.kernels.points import Points
-from mercer.kernels.tracing import coordinate_leaf, symbolic
+from mercer.kernels.tracing import coordinate_leaf, parameters_at, symbolic, weighted_sum
 from mercer.kernels.vector import Stationary, VectorKernel, length_scale_of, slot_of
 from mercer.kernels.views import Columns, View
-from mercer.program.expression import DIFFERENCE, Expr, X, Z, column_weights, parameter
+from mercer.program.expression import DIFFERENCE, Expr, X, Z, parameter
 from mercer.program.operations import apply, lookup
-
-__all__ = [
-    "RBF",
-    "Cosine",
-    "Laplacian",
-    "Matern",
-    "Periodic",
-    "RationalQuadratic",
-    "SpectralMixture",
-    "Wendland",
-]
 
 
 class RBF(Stationary):
@@ -291,18 +280,10 @@ class Periodic(VectorKernel):
 
     def _trace(self, scope: Scope) -> Expr:
         body = symbolic(self, scope, "coordinate", X, Z)
-        if np.ndim(self.length_scale) == 0:
-            total = (
-                coordinate_leaf(body, slot_of(self, scope), 1)
-                / parameter(scope.path("length_scale")) ** 2
-            )
-        else:
-            lengths = [
-                parameter(scope.path("length_scale"), j) for j in range(len(self.length_scale))
-            ]
-            weights = column_weights([1 / length**2 for length in lengths])
-            total = coordinate_leaf(weights * body, slot_of(self, scope), 1)
-        return apply("exp", -2 * total)
+        lengths = parameters_at(scope.path("length_scale"), self.length_scale)
+        per_column = isinstance(lengths, tuple)
+        weights = tuple(1 / length**2 for length in lengths) if per_column else 1 / lengths**2
+        return apply("exp", -2 * weighted_sum(body, slot_of(self, scope), weights))
 
 
 class Cosine(VectorKernel):
@@ -403,13 +384,8 @@ class SpectralMixture(VectorKernel):
 
     def _phase(self, scope: Scope, q: int) -> Expr:
         """sum_j f_qj (x_j - z_j)."""
-        if np.ndim(self.frequencies) == 1:
-            frequency = parameter(scope.path("frequencies"), q)
-            return frequency * coordinate_leaf(DIFFERENCE, slot_of(self, scope), 1)
-        frequencies = [
-            parameter(scope.path("frequencies"), q, j) for j in range(self.frequencies.shape[1])
-        ]
-        return coordinate_leaf(column_weights(frequencies) * DIFFERENCE, slot_of(self, scope), 1)
+        frequencies = parameters_at(scope.path("frequencies"), self.frequencies[q], q)
+        return weighted_sum(DIFFERENCE, slot_of(self, scope), frequencies)
 
     def _check_points(self, points: Points, view: View) -> None:
         width = points.columns(view).width

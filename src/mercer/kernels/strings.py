@@ -8,13 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.exceptions import DataTypeError
-from mercer.kernels.containers import is_missing
+from mercer.kernels.containers import Array, is_missing
 from mercer.kernels.parameters import Integer
 from mercer.kernels.special import FeatureKernel
-
-__all__ = ["Spectrum"]
-
-Array = np.ndarray[Any, Any]
 
 
 class Spectrum(FeatureKernel):
@@ -57,10 +53,9 @@ class Spectrum(FeatureKernel):
                 )
         words, owners = _substrings(objects, self.k)
         keys, columns = np.unique(words, return_inverse=True)
-        counts = sp.coo_array(
-            (np.ones(len(owners)), (owners, columns)), shape=(len(objects), len(keys))
-        )
-        return sp.csr_array(counts), _decode(keys, self.k)
+        shape = (len(objects), len(keys))
+        counts = sp.csr_array((np.ones(len(owners)), (owners, columns)), shape=shape)
+        return counts, keys.view(f"<U{self.k}")
 
 
 def _substrings(strings: list[str], k: int) -> tuple[Array, Array]:
@@ -74,10 +69,3 @@ def _substrings(strings: list[str], k: int) -> tuple[Array, Array]:
     starts = np.repeat(offsets, windows) + within
     words = np.ascontiguousarray(text[starts[:, None] + np.arange(k)])
     return words.view(np.dtype((np.void, 4 * k))).reshape(-1), owners
-
-
-def _decode(keys: Array, k: int) -> Array:
-    """Substrings as NumPy strings, which sort and compare by value."""
-    return np.array(
-        [key.tobytes().decode("utf-32-le", "surrogatepass") for key in keys], dtype=f"<U{k}"
-    )

@@ -18,8 +18,6 @@ from mercer.kernels.points import Points
 from mercer.kernels.stationary import Laplacian
 from mercer.kernels.strings import Spectrum
 
-__all__ = ["table_kernel"]
-
 # Mean length from which strings are text.
 _TEXT_LENGTH = 20
 # Share of the strings of a text column that must differ.

@@ -34,12 +34,13 @@ from mercer.program.expression import (
     X,
     Z,
     as_expression,
+    column_weights,
     constant,
     parameter,
     substitute,
     walk,
 )
-from mercer.program.pairs import Array, Pairs
+from mercer.program.pairs import SINGLE, Array, Pairs
 from mercer.program.specialise import floating_type
 
 if TYPE_CHECKING:
@@ -48,29 +49,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Unfused:
-    """A method that could not be traced: run in NumPy, block by block, on its arguments."""
+    """A profile that could not be traced: run in NumPy, block by block, on its argument."""
 
-    kernel: Kernel
-    method: str
-    arguments: tuple[Expr, ...]
+    kernel: Any
+    argument: Expr
     learns: bool
 
     def __str__(self) -> str:
         return type(self.kernel).__name__
 
     def block(self, pairs: Pairs) -> Array:
-        values = [engine.gram(a, pairs) for a in self.arguments]
-        return self._call(values, pairs.shape)
+        return self._values(engine.gram(self.argument, pairs))
 
     def is_single(self, pairs: Pairs) -> bool:
-        return all(floating_type(a, pairs) == np.float32 for a in self.arguments)
+        return floating_type(self.argument, pairs) == SINGLE
 
     def diagonal(self, pairs: Pairs) -> Array:
-        values = [np.asarray(reference.evaluate(a, pairs)) for a in self.arguments]
-        return self._call(values, (pairs.shape[0],))
+        return self._values(reference.evaluate(self.argument, pairs))
 
-    def _call(self, values: list[Array], shape: tuple[int, ...]) -> Array:
-        return method_values(getattr(self.kernel, self.method), values, shape)
+    def _values(self, argument: Array) -> Array:
+        return method_values(self.kernel.profile, (argument,), argument.shape)
 
 
 def real_numbers(value: Any, owner: str) -> Array:
@@ -141,13 +139,13 @@ def require_symmetry(
 _announced: weakref.WeakSet[type] = weakref.WeakSet()
 
 
-def traced(kernel: Kernel, scope: Scope, method: str, *arguments: Expr) -> Expr:
-    """Run a kernel's method on expressions; where that fails, wrap it to run in blocks."""
+def traced(kernel: Kernel, scope: Scope, argument: Expr) -> Expr:
+    """The profile of a kernel at an expression; where tracing fails, wrapped to run in blocks."""
     try:
-        return symbolic(kernel, scope, method, *arguments)
+        return symbolic(kernel, scope, "profile", argument)
     except Exception as error:  # whatever the method does with a value that is no number yet
-        announce_unfused(kernel, method, error)
-        return Expr("external", (), Unfused(with_values(kernel), method, arguments, learns(kernel)))
+        announce_unfused(kernel, "profile", error)
+        return Expr("external", (), Unfused(with_values(kernel), argument, learns(kernel)))
 
 
 def learns(kernel: Kernel) -> bool:
@@ -158,18 +156,18 @@ def learns(kernel: Kernel) -> bool:
 def symbolic(kernel: Kernel, scope: Scope, method: str, *arguments: Expr) -> Expr:
     """Run a kernel's method with its continuous parameters and arguments as expressions."""
     leaves = {
-        name: _leaf(scope.path(name), plain(kernel._values[name]))
+        name: parameters_at(scope.path(name), plain(kernel._values[name]))
         for name, declaration in kernel._declarations.items()
         if not declaration.concrete
     }
     return as_expression(getattr(with_values(kernel, **leaves), method)(*arguments))
 
 
-def _leaf(path: str, value: Any, *index: int) -> Any:
-    """The leaf of a scalar parameter; nested tuples of leaves for arrays."""
+def parameters_at(path: str, value: Any, *index: int) -> Any:
+    """The leaf of a scalar parameter, or of an entry; nested tuples of leaves for arrays."""
     if np.ndim(value) == 0 or isinstance(value, str):
         return parameter(path, *index)
-    return tuple(_leaf(path, row, *index, i) for i, row in enumerate(value))
+    return tuple(parameters_at(path, row, *index, i) for i, row in enumerate(value))
 
 
 def announce_unfused(kernel: Kernel, method: str, error: Exception) -> None:
@@ -190,6 +188,13 @@ def coordinate_leaf(body: Expr, slot: Slot, degree: int) -> Expr:
     centred = DIFFERENCE in sees and X not in sees and Z not in sees
     slot = Slot(slot.view, slot.scale, centred)
     return Expr("coordinate", (), Coordinate(slot, body, degree))
+
+
+def weighted_sum(body: Expr, slot: Slot, weights: Expr | tuple[Expr, ...]) -> Expr:
+    """The sum of a coordinate function over columns, with one weight or one for each column."""
+    if isinstance(weights, tuple):
+        return coordinate_leaf(column_weights(weights) * body, slot, 1)
+    return coordinate_leaf(body, slot, 1) * weights
 
 
 def diagonal(body: Expr, side: str) -> Expr:

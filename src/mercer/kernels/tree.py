@@ -38,8 +38,6 @@ from mercer.kernels.parameters import (
 from mercer.parallel import cached_property
 from mercer.program.pairs import Values
 
-__all__ = ["ParameterEntry", "Parameterised", "Tree", "kind", "named_children"]
-
 # Depth of a composition. Compositions are walked recursively, with a handful of calls per level:
 # deeper ones would run into Python's own limit somewhere inside a fit.
 _DEEPEST = 100
@@ -70,21 +68,6 @@ class Parameterised:
     repr, pickle, and the parameter vector ``theta``. A subclass that holds others declares them as
     a `Child` or as `Children`. One with an ``__init__`` of its own ends it with
     ``super().__init__(**values)``.
-
-    Examples
-    --------
-    >>> from mercer.kernels.parameters import Fixed, Positive
-    >>> from mercer.kernels.tree import Parameterised
-    >>> class Cauchy(Parameterised):
-    ...     length_scale = Positive(1.0, per_column=True)
-    ...     alpha = Positive(1.0)
-    >>> k = Cauchy(length_scale=[1, 2], alpha=Fixed(0.5))
-    >>> k
-    Cauchy(length_scale=[1.0, 2.0], alpha=Fixed(0.5))
-    >>> k.theta_names
-    ['length_scale[0]', 'length_scale[1]']
-    >>> k.replace(alpha=2).declared("alpha")
-    Fixed(2.0)
     """
 
     # What `__init_subclass__` finds out once for each class: the declarations by name, the values
@@ -171,10 +154,9 @@ class Parameterised:
     def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
+    __sklearn_clone__ = __copy__
 
-    def __sklearn_clone__(self) -> Self:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
     @cached_property

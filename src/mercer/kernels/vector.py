@@ -38,8 +38,6 @@ _ENTRIES = 2**21
 #: Where the symmetry of a function of two numbers is tried, on all pairs.
 _PROBES = np.array([-1000.0, -2.0, -0.5, 0.0, 0.25, 0.75, 3.0, 1000.0])
 
-__all__ = ["Coordinate", "DotProduct", "Stationary", "VectorKernel"]
-
 
 class VectorKernel(Kernel):
     """Base of the kernels that compare rows of numbers."""
@@ -50,13 +48,8 @@ class VectorKernel(Kernel):
     non_negative: ClassVar[bool] = False
 
     def input_tags(self) -> dict[str, bool]:
-        return {
-            "pairwise": False,
-            "sparse": self.takes_sparse,
-            "string": False,
-            "two_d": True,
-            "positive_only": self.non_negative,
-        }
+        own = {"sparse": self.takes_sparse, "positive_only": self.non_negative}
+        return {**super().input_tags(), **own}
 
     def _view(self, scope: Scope) -> View:
         return scope.view.read_by(Numbers(type(self).__name__, self.takes_sparse))
@@ -132,8 +125,8 @@ class Stationary(VectorKernel):
     def _trace(self, scope: Scope) -> Expr:
         slot = slot_of(self, scope, length_scale_of(self, scope), centred=True)
         if self._metric == "euclidean":
-            return traced(self, scope, "profile", Expr("squared_distance", (), slot))
-        return traced(self, scope, "profile", coordinate_leaf(abs(DIFFERENCE), slot, 1))
+            return traced(self, scope, Expr("squared_distance", (), slot))
+        return traced(self, scope, coordinate_leaf(abs(DIFFERENCE), slot, 1))
 
     def _check_points(self, points: Points, view: View) -> None:
         super()._check_points(points, view)
@@ -229,7 +222,7 @@ class DotProduct(VectorKernel):
         """Return the kernel as a function of the inner product."""
 
     def _trace(self, scope: Scope) -> Expr:
-        return traced(self, scope, "profile", Expr("dot", (), slot_of(self, scope)))
+        return traced(self, scope, Expr("dot", (), slot_of(self, scope)))
 
 
 class Coordinate(VectorKernel):
@@ -282,7 +275,7 @@ class Coordinate(VectorKernel):
         else:
             _require_symmetric(self)
             reduced = coordinate_leaf(body, slot_of(self, scope), self._degree())
-        return traced(self, scope, "profile", reduced)
+        return traced(self, scope, reduced)
 
 
 def plain_values(kernel: Kernel, x: Array, z: Array) -> Array | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -73,30 +73,19 @@ class Columns:
         """What rules of thumb need to know of the columns."""
         return Spread.of(self.values, weight)
 
-    def _stored_like(self, reference: Columns) -> Any:
-        """These values, sparse or dense as the other collection is."""
-        if type(self.values) is type(reference.values):
-            return self.values
-        return self.values.toarray() if sp.issparse(self.values) else sp.csr_array(self.values)
-
     def like(self, reference: Columns) -> Any:
-        """These values in the columns of another collection."""
+        """These values in the columns of another collection, sparse or dense as it is."""
         if self.keys is None or reference.keys is None:
-            return self._stored_like(reference)
+            if type(self.values) is type(reference.values):
+                return self.values
+            return self.values.toarray() if sp.issparse(self.values) else sp.csr_array(self.values)
         if self.keys is reference.keys:
             return self.values
         # Features that the other side never shows cannot contribute to a product with it.
-        place = np.searchsorted(reference.keys, self.keys)
-        place = np.minimum(place, max(len(reference.keys) - 1, 0))
-        known = (
-            reference.keys[place] == self.keys
-            if len(reference.keys)
-            else np.zeros(len(place), bool)
-        )
-        pick = sp.csr_array(
-            (np.ones(int(known.sum())), (np.flatnonzero(known), place[known])),
-            shape=(self.width, reference.width),
-        )
+        known = np.flatnonzero(np.isin(self.keys, reference.keys))
+        places = np.searchsorted(reference.keys, self.keys[known])
+        shape = (self.width, reference.width)
+        pick = sp.csr_array((np.ones(len(known)), (known, places)), shape=shape)
         return sp.csr_array(self.values @ pick).astype(self.values.dtype)
 
 
@@ -145,13 +134,6 @@ def _recode(codes: Array, own: list[Any], other: list[Any]) -> Array:
     known = {level: code for code, level in enumerate(other)}
     table = [known.get(level, len(other) + code) for code, level in enumerate(own)]
     return np.array([*table, -1.0])[codes]
-
-
-class Reader(Protocol):
-    """Turns selected data into columns (or hands them through)."""
-
-    def read(self, data: Any, label: Callable[[int], str]) -> Columns:
-        """Turn data into columns; ``label`` says which of the user's columns each of them is."""
 
 
 #: What the engine reads; other byte orders and widths are converted.
@@ -283,9 +265,6 @@ class Select:
         names = data.columns if isinstance(data, nw.DataFrame) else None
         return positions(self.columns, data.shape[1], names, owner)
 
-    def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
-        return [before[j] for j in self._positions(tabular(data, owner), owner)]
-
     def pull_back(self, data: Any, cotangent: Array) -> Array:
         total = np.zeros((len(cotangent), data.shape[1]))
         # A column may be selected twice, so this has to add, not assign.
@@ -323,9 +302,6 @@ class Warp:
             )
         return warped
 
-    def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
-        return [f"{label} of what warp(...) returned" for label in column_labels(after)]
-
     def pull_back(self, data: Any, cotangent: Array) -> Array:
         raise NotDifferentiableError(
             "the gradient in the inputs stops at warp(...): the derivative of its function is not "
@@ -358,9 +334,6 @@ class Standardise:
         standard = ((values - centre) / scale).astype(values.dtype)
         return np.where(np.isnan(standard), standard.dtype.type(0), standard)
 
-    def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
-        return before
-
     def pull_back(self, data: Any, cotangent: Array) -> Array:
         values, _ = numeric_matrix(data, "the gradient in the inputs")
         return np.where(np.isnan(values), 0.0, cotangent / np.array(self.scale))
@@ -377,9 +350,6 @@ class UnitRows:
                 f"{owner} needs dense columns, got a sparse matrix; call X.toarray() first."
             )
         return self._scaled(values)[0]
-
-    def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
-        return before
 
     @staticmethod
     def _scaled(values: Array) -> tuple[Array, Array]:
@@ -403,8 +373,9 @@ class UnitRows:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Steps from the user's data to what one leaf kernel reads.
+    """Steps from the user's data to what one leaf kernel reads, and the reader of the rest.
 
+    A reader turns data into `Columns`; it is told which of the user's columns each of them is.
     Views are keys of every cache of `Points`, so equal ones are one object, found by identity: make
     them with `then` and `read_by`, starting from `EVERYTHING`.
     """
@@ -442,8 +413,11 @@ class View:
         """What to call a column of this view in the user's own data."""
         labels = column_labels(data)
         for step in self.steps:
-            after = step(data, self.owner)
-            labels, data = step.labels(labels, data, after, self.owner), after
+            if isinstance(step, Select):
+                labels = [labels[j] for j in step._positions(tabular(data, self.owner), self.owner)]
+            data = step(data, self.owner)
+            if isinstance(step, Warp):
+                labels = [f"{label} of what warp(...) returned" for label in column_labels(data)]
         return labels[column]
 
     def then(self, step: Any) -> View:

@@ -32,18 +32,6 @@ from mercer.program.expression import (
 from mercer.program.operations import apply, inverse
 from mercer.program.pairs import Array
 
-__all__ = [
-    "Exponential",
-    "Normalized",
-    "OnColumns",
-    "PolynomialOf",
-    "Power",
-    "Scaled",
-    "ScaledBy",
-    "Standardized",
-    "Warped",
-]
-
 
 class _Wrapper(Kernel):
     """One kernel, changed; its parameters keep their names."""
@@ -224,7 +212,7 @@ class Normalized(_Wrapper):
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         inner = self._inner_features(scope, points)
-        length = _lengths(inner)
+        length = np.sqrt(square_norms(inner.values))
         factor = np.where(length > 0, 1.0 / np.where(length > 0, length, 1.0), 0.0)
         return times(inner, factor)
 
@@ -398,11 +386,8 @@ def times(columns: Columns, factor: float | Array) -> Columns:
     return Columns(values * factor, names=columns.names)
 
 
-def _lengths(columns: Columns) -> Array:
-    """The Euclidean length of each row, as a column."""
-    values = columns.values
-    if isinstance(values, np.ndarray):
-        sums = np.einsum("ij,ij->i", values, values, dtype=float)
-    else:
-        sums = np.asarray(values.power(2).sum(axis=1), dtype=float)
-    return np.asarray(np.sqrt(sums)).reshape(-1, 1)
+def square_norms(rows: Any) -> Array:
+    """The squared length of each row, as a column."""
+    if isinstance(rows, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=float))[:, None]
+    return np.asarray(rows.power(2).sum(axis=1), dtype=float).reshape(-1, 1)

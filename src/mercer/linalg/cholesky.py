@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from mercer.exceptions import ValidityError
 from mercer.linalg import blocked
 from mercer.linalg.symmetric import asymmetry, mirror
-from mercer.sampling import blocks
+from mercer.sampling import Array, blocks
 
-Array = NDArray[np.floating[Any]]
 Result = TypeVar("Result")
 
 #: Jitter of a Gram matrix to try in turn, as a fraction of its mean diagonal.

@@ -27,15 +27,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh, qr, solve_triangular
 
 from mercer.exceptions import ValidityError
-from mercer.linalg.blocked import multiply
+from mercer.linalg.blocked import Array, multiply
 from mercer.linalg.cholesky import shifted_cholesky
 from mercer.parallel import cached_property
-
-Array = NDArray[np.floating[Any]]
 
 # The smallest shift of a preconditioner, in rounding units of the largest eigenvalue.
 _ROUNDING = 16
@@ -91,38 +88,9 @@ class NystromSketch:
 def nystrom_sketch(
     multiply: Callable[[Array], Array], diagonal: Array, rank: int, *, rng: Any
 ) -> NystromSketch:
-    """Approximate a matrix from one product with `rank` random vectors.
+    """Approximate A from one product with `rank` random vectors; `multiply(V)` returns A @ V.
 
-    Parameters
-    ----------
-    multiply : callable
-        ``multiply(V)`` returns A @ V.
-    diagonal : ndarray of shape (n,)
-        The diagonal of A.
-    rank : int
-        The number of vectors.
-    rng : RandomState
-        The random numbers.
-
-    Returns
-    -------
-    NystromSketch
-        The approximation.
-
-    Raises
-    ------
-    ValidityError
-        If A is not positive semi-definite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.linalg.low_rank import nystrom_sketch
-    >>> x = np.arange(6.0)
-    >>> A = np.outer(x, x)
-    >>> sketch = nystrom_sketch(lambda V: A @ V, A.diagonal(), 3, rng=np.random.RandomState(0))
-    >>> sketch.values.round(6).tolist()
-    [55.0, 0.0, 0.0]
+    A matrix that is not positive semi-definite raises a `ValidityError`.
     """
     n, total = len(diagonal), float(np.sum(diagonal, dtype=np.float64))
     omega = qr(rng.standard_normal((n, min(rank, n))), mode="economic")[0]

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -38,26 +37,15 @@ Entries = Callable[[Indices, Indices], Array]
 
 # Residuals up to this many rounding units of the diagonal count as zero.
 _NOISE = 128
-# Smallest residual of a greedy pivot within a block, relative to the largest residual.
-_THRESHOLD = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class LowRank:
-    """A factor F with K close to F F', and the trace of the residual.
+    """A factor F with K close to F F', and the trace of the residual."""
 
-    Attributes
-    ----------
-    factor : ndarray of shape (n, k)
-        F, in C order. Its rows at the pivots are a lower triangle.
-    pivots : ndarray of shape (k,)
-        The columns of K that were used, in their order.
-    history : ndarray of shape (k + 1,)
-        The trace of K - F F' after 0, 1, ..., k pivots, relative to that of K.
-    """
-
-    factor: Array
-    pivots: Indices
+    factor: Array  # (n, k): F, in C order; its rows at the pivots are a lower triangle
+    pivots: Indices  # (k,): the columns of K that were used, in their order
+    # (k + 1,): the trace of K - F F' after 0, 1, ..., k pivots, relative to that of K
     history: NDArray[np.float64]
 
     @property
@@ -96,9 +84,8 @@ def pivoted_cholesky(
     method : {"random", "greedy"}
         Draw pivots in proportion to the residual diagonal, or take its largest entries.
     block : int, optional
-        The number of pivots per block; by default a tenth of the rank for random pivots, and one
-        for greedy ones. A block of random pivots has the distribution of single pivots. A block of
-        greedy pivots takes residuals of at least half of the largest.
+        The number of random pivots per block, which does not change their distribution; by default
+        a tenth of the rank. Greedy pivots are taken one by one.
     rng : int, Generator or RandomState, optional
         The random numbers.
     tol : float
@@ -131,14 +118,13 @@ def pivoted_cholesky(
     require_choice("pivoted_cholesky", "method", method, ("random", "greedy"))
     state = _Elimination(columns, diagonal, rank, entries)
     generator = generator_of(rng)
-    size = block or (_default_block(state.capacity) if method == "random" else 1)
+    size = block or int(np.clip(state.capacity // 10, 1, 256))
     while state.unfinished(tol):
-        if method == "random":
-            proposed = state.drawn(size, generator)
-            draws = generator.random(size) * state.residual[proposed]
-            state.take(proposed, partial(_accepted, draws=draws))
+        if method == "greedy":
+            state.take(np.array([np.argmax(state.open)]), np.zeros(1))
         else:
-            state.take(state.largest(size), _largest_first)
+            proposed = state.drawn(size, generator)
+            state.take(proposed, generator.random(size) * state.residual[proposed])
     return state.result()
 
 
@@ -212,28 +198,19 @@ class _Elimination:
 
     def unfinished(self, tol: float) -> bool:
         """Whether the rank is below its limit, and the residual trace above its tolerance."""
-        residual = float(self.open.sum())
-        return self.rank < self.capacity and residual > max(tol, 2 * _NOISE * self.eps) * self.total
+        least = max(tol, 2 * _NOISE * self.eps) * self.total
+        return self.rank < self.capacity and float(self.open.sum()) > least
 
     def drawn(self, size: int, rng: Any) -> Indices:
         """Draw rows with replacement, in proportion to their residuals."""
         return np.asarray(rng.choice(self.n, size=size, p=self.open / self.open.sum()))
 
-    def largest(self, size: int) -> Indices:
-        """The rows with the largest residuals."""
-        if size == 1:
-            return np.array([np.argmax(self.open)])
-        size = min(size, int(np.count_nonzero(self.open)))
-        return np.argpartition(-self.open, size - 1)[:size]
-
-    def take(
-        self, proposed: Indices, choose: Callable[[Array, Array], tuple[list[int], Array]]
-    ) -> None:
-        """Let a rule choose among proposed pivots, and add the columns of those chosen."""
+    def take(self, proposed: Indices, draws: Array) -> None:
+        """Accept proposals whose residual, given those accepted before, is above their draws."""
         square, noise = self._residual_block(proposed), self.noise[proposed]
         # Rows whose residual is rounding error are never pivots.
         self.open[proposed[square.diagonal() <= noise]] = 0.0
-        chosen, lower = choose(square, noise)
+        chosen, lower = _accepted(square, np.maximum(draws, noise))
         room = self.capacity - self.rank
         chosen, lower = chosen[:room], lower[:room, :room]
         if chosen:
@@ -291,47 +268,23 @@ class _Elimination:
         return LowRank(factor, self.pivots[: self.rank].copy(), history)
 
 
-def _accepted(square: Array, noise: Array, draws: Array) -> tuple[list[int], Array]:
-    """Accept proposals whose residual, given those accepted before, is above their draws."""
+def _accepted(square: Array, least: Array) -> tuple[list[int], Array]:
+    """The pivots above their least values, in turn, and the Cholesky factor of their block."""
     chosen: list[int] = []
     lower = np.zeros_like(square)
-    for j, least in enumerate(np.maximum(draws, noise)):
-        if square[j, j] > least:
-            _eliminate(square, lower, j, len(chosen))
+    for j in range(len(square)):
+        if square[j, j] > least[j]:
+            column = square[:, j] / np.sqrt(square[j, j])
+            lower[:, len(chosen)] = column
+            square -= np.outer(column, column)
+            square[j], square[:, j] = 0.0, 0.0
             chosen.append(j)
     return chosen, lower[chosen, : len(chosen)]
-
-
-def _largest_first(square: Array, noise: Array) -> tuple[list[int], Array]:
-    """Take proposals by decreasing residual, down to half of the largest initial residual."""
-    chosen: list[int] = []
-    lower = np.zeros_like(square)
-    least = _THRESHOLD * square.diagonal().max()
-    while len(chosen) < len(square):
-        j = int(np.argmax(square.diagonal()))
-        if square[j, j] < least or square[j, j] <= noise[j]:
-            break
-        _eliminate(square, lower, j, len(chosen))
-        chosen.append(j)
-    return chosen, lower[chosen, : len(chosen)]
-
-
-def _eliminate(square: Array, lower: Array, j: int, step: int) -> None:
-    """One step of Cholesky on a small matrix, with pivot j."""
-    column = square[:, j] / np.sqrt(square[j, j])
-    lower[:, step] = column
-    square -= np.outer(column, column)
-    square[j], square[:, j] = 0.0, 0.0
 
 
 def generator_of(rng: Any) -> Any:
     """A generator from a seed; a generator is returned unchanged."""
     return np.random.default_rng(rng) if rng is None or isinstance(rng, int) else rng
-
-
-def _default_block(rank: int) -> int:
-    """The number of random pivots per block."""
-    return int(np.clip(rank // 10, 1, 256))
 
 
 def _relative(total: float, traces: Array) -> NDArray[np.float64]:

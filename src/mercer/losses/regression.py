@@ -192,16 +192,13 @@ class Pinball(RegressionLoss, PiecewiseLinear):
     def kinks(self, y: Array) -> list[Kink]:
         """One kink at the target; for several quantiles, columns."""
         target = np.asarray(y)[..., None] if self.several else np.asarray(y)
-        level = np.broadcast_to(self.quantile, np.broadcast_shapes(target.shape, self._shape))
+        shape = np.broadcast_shapes(target.shape, np.shape(self.quantile))
+        level = np.broadcast_to(self.quantile, shape)
         return [Kink(np.broadcast_to(target, level.shape), -level, 1 - level)]
 
     def start(self, y: Array, weights: Array) -> float:
         """The weighted quantile, the middle one of several."""
         return weighted_quantile(y, weights, float(np.median(self.levels)))
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return np.shape(self.quantile)
 
 
 class _LogLink(RegressionLoss):

@@ -16,8 +16,6 @@ from scipy import sparse
 from mercer.exceptions import DataError
 from mercer.maps.forecast import count, forecast, require
 
-__all__ = ["concatenate", "concatenate_names", "tensor_product", "tensor_product_names"]
-
 Floats = NDArray[np.floating[Any]]
 # A dense matrix, or a sparse one: scipy's classes are untyped.
 Features = Any

@@ -20,15 +20,7 @@ from mercer.checks import require_count, require_number
 from mercer.exceptions import DataError, DataTypeError
 from mercer.maps.composition import row_products, tensor_product_names
 from mercer.maps.forecast import forecast
-
-__all__ = [
-    "cover_count",
-    "dimension",
-    "monomial_features",
-    "monomial_names",
-    "polynomial_features",
-    "polynomial_names",
-]
+from mercer.sampling import blocks
 
 Floats = NDArray[np.floating[Any]]
 # A dense matrix, or a sparse one: scipy's classes are untyped.
@@ -304,11 +296,10 @@ def graded_features(
     out = np.empty((len(X), ends[-1]), dtype=X.dtype)
     # A degree is computed from the one below while that is still in cache.
     chunk = max(1, _CHUNK_BYTES // (X.itemsize * max(widths)))
-    for rows in (slice(start, start + chunk) for start in range(0, len(X), chunk)):
-        blocks = islice(_graded_blocks(X[rows], constant[rows], steps, weights), lowest, None)
-        for block, factor, (start, end) in zip(
-            blocks, factors[lowest:], pairwise(ends), strict=True
-        ):
+    for rows in blocks(len(X), step=chunk):
+        graded = islice(_graded_blocks(X[rows], constant[rows], steps, weights), lowest, None)
+        places = zip(graded, factors[lowest:], pairwise(ends), strict=True)
+        for block, factor, (start, end) in places:
             np.multiply(block, factor, out=out[rows, start:end])
     return out
 

@@ -12,7 +12,7 @@ from sklearn.metrics import r2_score
 
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
-from mercer.estimator.scoring import DeterminationOf, require_same_targets
+from mercer.estimator.scoring import determination, require_same_targets
 from mercer.exceptions import DataError
 
 Array = NDArray[np.floating[Any]]
@@ -21,7 +21,7 @@ Array = NDArray[np.floating[Any]]
 class ScoredRegressor(RegressorMixin):
     """Base of regressors whose score is the coefficient of determination."""
 
-    @scored_by_blocks(DeterminationOf)
+    @scored_by_blocks(determination)
     def score(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination, the mean over targets.
 

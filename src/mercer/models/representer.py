@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
-from mercer.estimator.scoring import AccuracyOf
+from mercer.estimator.scoring import accuracy
 from mercer.kernels.points import Points
 from mercer.models.explanation import ExplainedModel, Positions, Terms
 from mercer.models.results import PrimalCoefficients
@@ -132,7 +132,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterModel):
         codes = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
         return np.asarray(self.classes_[codes])
 
-    @scored_by_blocks(AccuracyOf)
+    @scored_by_blocks(accuracy)
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of labels that are predicted.
 

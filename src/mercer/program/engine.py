@@ -26,6 +26,7 @@ from mercer.program.pairs import (
 from mercer.program.reverse import CoordinateRequest, Request
 from mercer.program.slabs import MANY_COLUMNS, Slabs, in_slabs
 from mercer.program.specialise import reads, specialise
+from mercer.sampling import blocks
 
 #: Pairs, and numbers compared for all of them, up to which `Direct` is used. Beyond, threads,
 #: forecasts of memory and interrupts begin to matter.
@@ -187,7 +188,8 @@ def normal_product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = F
     lowered = lower((root,))
     vectors = right_hand_sides(vectors, dtype)
     n, m = pairs.shape
-    parts = (pairs.block(rows, slice(0, m)) for rows in _ranges(n)) if lowered.blocks else [pairs]
+    rows = blocks(n, step=BLOCK)
+    parts = (pairs.block(r, slice(0, m)) for r in rows) if lowered.blocks else [pairs]
     out = np.zeros((m, vectors.shape[1]))
     for part in parts:
         out += _multiply(_core.normal_product, lowered, part, dtype, vectors)
@@ -297,13 +299,9 @@ def _parts(lowered: Lowered, pairs: Pairs) -> Iterator[tuple[slice, slice, Pairs
     if all(b == WEIGHTS for b in lowered.blocks):
         yield slice(0, n), slice(0, m), pairs
         return
-    for rows in _ranges(n):
-        for cols in _ranges(m):
+    for rows in blocks(n, step=BLOCK):
+        for cols in blocks(m, step=BLOCK):
             yield rows, cols, pairs.block(rows, cols)
-
-
-def _ranges(n: int) -> Iterator[slice]:
-    return (slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK))
 
 
 def _cut(weights: Any, rows: slice, cols: slice) -> Any:

@@ -42,14 +42,10 @@ Contract = Callable[[list[Request], Pairs, Any], list[Any]]
 Gradients = dict[str, Array]
 
 
-def parameter_gradient(root: Expr, pairs: Pairs, weights: Any, contract: Contract) -> Gradients:
-    """Contract the derivative in every continuous parameter; returns an array for each path."""
-    return _parameter_gradient((root,), pairs, weights, contract)
-
-
-def _parameter_gradient(
+def parameter_gradient(
     roots: tuple[Expr, ...], pairs: Pairs, weights: Any, contract: Contract
 ) -> Gradients:
+    """Contract the derivative in every continuous parameter; returns an array for each path."""
     gradients: Gradients = {}
     scalars, leaves, requests = _parameter_plan(roots)
     _refuse_sparse_columns(requests, pairs)
@@ -64,7 +60,7 @@ def _parameter_gradient(
         else:
             _add_leaf(gradients, leaf, request, result, pairs)
     for bodies, own, seeds in _gathered(diagonals, pairs):
-        more = _parameter_gradient(bodies, own, seeds, reference.contract)
+        more = parameter_gradient(bodies, own, seeds, reference.contract)
         for path, value in more.items():
             gradients[path] = np.array(gradients.get(path, 0.0) + value)
     return gradients

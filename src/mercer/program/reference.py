@@ -88,18 +88,14 @@ def _columns(slot: Slot, pairs: Pairs) -> list[tuple[Array, Array]]:
 
 def _dot(node: Expr, pairs: Pairs) -> Any:
     if pairs.aligned and pairs.is_sparse(node.attr):
-        return _sparse_products(node.attr, pairs)
+        a, b = pairs.matrices(node.attr.view)
+        return _sparse_products(a.astype(float), b.astype(float), node.attr, pairs)
     x, z = sides(node.attr, pairs)
     return np.einsum("ki,ki->i", x, z) if pairs.aligned else x.T @ z
 
 
-def _sparse_products(slot: Slot, pairs: Pairs) -> Array:
+def _sparse_products(a: Any, b: Any, slot: Slot, pairs: Pairs) -> Array:
     """Inner products of aligned sparse rows, which stay sparse."""
-    a, b = pairs.matrices(slot.view)
-    return _weighted_products(a.astype(float), b.astype(float), slot, pairs)
-
-
-def _weighted_products(a: Any, b: Any, slot: Slot, pairs: Pairs) -> Array:
     scale = pairs.scale(slot, b.shape[1])
     weights = np.ones(b.shape[1]) if scale is None else scale * scale
     return np.asarray(a.multiply(b).tocsr() @ weights)
@@ -111,7 +107,7 @@ def _squared_distance(node: Expr, pairs: Pairs) -> Any:
     if pairs.aligned and pairs.is_sparse(node.attr):
         a, b = pairs.matrices(node.attr.view)
         difference = a.astype(float) - b.astype(float)
-        return _weighted_products(difference, difference, node.attr, pairs)
+        return _sparse_products(difference, difference, node.attr, pairs)
     return sum(((a - b) ** 2 for a, b in _columns(node.attr, pairs)), start=np.zeros(()))
 
 
@@ -167,10 +163,7 @@ def _identity(node: Expr, pairs: Pairs) -> Any:
 
 
 def _external(node: Expr, pairs: Pairs) -> Array:
-    source = node.attr
-    if pairs.aligned:
-        return np.asarray(source.diagonal(pairs))
-    return np.asarray(source.block(pairs))
+    return np.asarray(node.attr.diagonal(pairs) if pairs.aligned else node.attr.block(pairs))
 
 
 _LEAVES: dict[str, Any] = {
@@ -181,18 +174,6 @@ _LEAVES: dict[str, Any] = {
     "identity": _identity,
     "external": _external,
 }
-
-
-def _sum(request: Request, tile: Array, pairs: Pairs) -> float:
-    return float(tile.sum())
-
-
-def _row_sums(request: Request, tile: Array, pairs: Pairs) -> Array:
-    return tile if pairs.aligned else tile.sum(axis=1)
-
-
-def _column_sums(request: Request, tile: Array, pairs: Pairs) -> Array:
-    return tile if pairs.aligned else tile.sum(axis=0)
 
 
 def _dot_inputs(request: Request, tile: Array, pairs: Pairs) -> Array:
@@ -234,9 +215,9 @@ def _stack(columns: list[Array], pairs: Pairs) -> Array:
 
 
 _REDUCE: dict[str, Any] = {
-    "sum": _sum,
-    "row_sums": _row_sums,
-    "column_sums": _column_sums,
+    "sum": lambda request, tile, pairs: float(tile.sum()),
+    "row_sums": lambda request, tile, pairs: tile if pairs.aligned else tile.sum(axis=1),
+    "column_sums": lambda request, tile, pairs: tile if pairs.aligned else tile.sum(axis=0),
     "dot_inputs": _dot_inputs,
     "distance_inputs": _distance_inputs,
     "distance_scales": _distance_scales,

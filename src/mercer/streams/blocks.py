@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -18,8 +18,11 @@ from mercer import sampling
 from mercer.exceptions import DataError, DataTypeError
 from mercer.kernels.containers import by_narwhals, len_of, unknown_column
 from mercer.kernels.points import Points
-from mercer.streams.joining import FEW, joined
+from mercer.streams.joining import FEW, Triple, joined
 from mercer.streams.spool import Spool
+
+if TYPE_CHECKING:
+    from mercer.streams.dask import DaskBlocks
 
 # Bytes of a block of an array in a file.
 _SLICE_BYTES = 2**24
@@ -37,39 +40,8 @@ class Block:
     start: int = 0  # the number of the first row
 
 
-class Source(Protocol):
-    """Blocks that can be read any number of times, in this process or on workers."""
-
-    #: The message for a source without rows.
-    emptiness: str
-
-    @property
-    def chunk_bytes(self) -> int:
-        """Bytes of rows that may be gathered in memory."""
-        ...
-
-    def map_sum(
-        self,
-        function: Callable[[Block], Any],
-        name: str,
-        within: NDArray[np.intp] | None = None,
-        then: Callable[[Any], Any] | None = None,
-    ) -> Any:
-        """The sum of a function over all blocks, in order; None if there are none.
-
-        Blocks that hold none of the rows `within`, ascending row numbers, may be left out. With
-        `then`, the result is this function of the sum.
-        """
-        ...
-
-    def mapped(
-        self, function: Callable[[Any], NDArray[Any]], name: str, row: Points | None = None
-    ) -> Any:
-        """The results of a function for the points of each block, concatenated.
-
-        A lazy source takes the type of the results from that for `row`.
-        """
-        ...
+#: Blocks that can be read any number of times, in this process or on workers.
+Source: TypeAlias = "Blocks | DaskBlocks"
 
 
 def added(values: Iterable[Any]) -> Any:
@@ -132,7 +104,7 @@ class Blocks:
         self.target, self.weight = target, weight
         self._source = Spool(source) if isinstance(source, Iterator) else source
 
-    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
+    def __iter__(self) -> Iterator[Triple]:
         return joined(self._split(item) for item in _items(self._source))
 
     def map_sum(
@@ -142,7 +114,11 @@ class Blocks:
         within: NDArray[np.intp] | None = None,
         then: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """The sum of a function over all blocks, in order, as in `Source`."""
+        """The sum of a function over all blocks, in order; None if there are none.
+
+        Blocks that hold none of the rows `within`, ascending row numbers, may be left out. With
+        `then`, the result is this function of the sum.
+        """
         total, start = None, 0
         for data, targets, weights in self:
             stop = start + _rows_of(data)
@@ -152,7 +128,10 @@ class Blocks:
         return total if then is None or total is None else then(total)
 
     def mapped(self, function: Callable[[Any], Any], name: str, row: Points | None = None) -> Any:
-        """The results of a function for the points of each block, concatenated, as in `Source`."""
+        """The results of a function for the points of each block, concatenated.
+
+        A lazy source takes the type of the results from that for `row`.
+        """
         results, indexed = list[Any](), True
         for data, _, _ in self:
             if _rows_of(data):
@@ -162,7 +141,7 @@ class Blocks:
             raise DataError(f"{name}: {self.emptiness}")
         return _concatenated(results, indexed=indexed)
 
-    def _split(self, item: Any) -> tuple[Any, Any, Any]:
+    def _split(self, item: Any) -> Triple:
         """A block as points, targets and weights."""
         if _is_lazy(item[0] if type(item) is tuple and item else item):
             raise DataTypeError(
@@ -186,7 +165,7 @@ class Blocks:
             return item, None, None
         return self._columns_of(item)
 
-    def _columns_of(self, item: Any) -> tuple[Any, Any, Any]:
+    def _columns_of(self, item: Any) -> Triple:
         """A data frame as points, targets and weights."""
         frame = as_frame(item)
         if frame is None:
@@ -209,69 +188,52 @@ class Blocks:
         return frame.drop(*named).to_native(), columns, weights
 
 
-class Beside:
+def beside(owner: str, source: Any, targets: Any, weights: Any) -> Iterator[Triple]:
     """Blocks of points, with targets and weights in memory that are cut into the same blocks."""
-
-    def __init__(self, owner: str, source: Any, targets: Any, weights: Any) -> None:
-        self.owner, self.source = owner, source
-        self.columns = {"y": targets, "sample_weight": weights}
-
-    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
-        start = 0
-        for data in _items(self.source):
-            if type(data) is tuple:
-                raise DataTypeError(
-                    f"{self.owner}: y or sample_weight was passed beside blocks, which hold their "
-                    "own; yield points alone, or pass neither."
-                )
-            stop = start + _rows_of(data)
-            self._require(stop, at_least=True)
-            y, weights = (None if c is None else c[start:stop] for c in self.columns.values())
-            yield data, y, weights
-            start = stop
-        if start:  # an empty stream has a message of its own
-            self._require(start, at_least=False)
-
-    def _require(self, rows: int, *, at_least: bool) -> None:
-        for name, values in self.columns.items():
-            if values is None or len(values) == rows or (at_least and len(values) > rows):
-                continue
-            raise DataError(
-                f"{self.owner}: {name} has {len(values)} rows, but the blocks have "
-                f"{'at least ' * at_least}{rows}; pass one value for each row of X."
+    columns = {"y": targets, "sample_weight": weights}
+    start = 0
+    for data in _items(source):
+        if type(data) is tuple:
+            raise DataTypeError(
+                f"{owner}: y or sample_weight was passed beside blocks, which hold their "
+                "own; yield points alone, or pass neither."
             )
+        stop = start + _rows_of(data)
+        _require_rows(owner, columns, stop, at_least=True)
+        y, mass = (None if column is None else column[start:stop] for column in columns.values())
+        yield data, y, mass
+        start = stop
+    if start:  # an empty stream has a message of its own
+        _require_rows(owner, columns, start, at_least=False)
 
 
-class Evenly:
+def _require_rows(owner: str, columns: dict[str, Any], rows: int, *, at_least: bool) -> None:
+    for name, values in columns.items():
+        if values is None or len(values) == rows or (at_least and len(values) > rows):
+            continue
+        raise DataError(
+            f"{owner}: {name} has {len(values)} rows, but the blocks have "
+            f"{'at least ' * at_least}{rows}; pass one value for each row of X."
+        )
+
+
+def evenly(owner: str, blocks: Blocks, weight: float) -> Iterator[Triple]:
     """Blocks whose rows all have the same weight."""
-
-    def __init__(self, owner: str, blocks: Blocks, weight: float) -> None:
-        self.owner, self.blocks, self.weight = owner, blocks, weight
-
-    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
-        for data, targets, weights in self.blocks:
-            if weights is not None:
-                raise DataTypeError(
-                    f"{self.owner}: sample_weight = {self.weight:g} was passed beside blocks, "
-                    "which hold weights of their own; pass none, or yield tuples (X, y)."
-                )
-            yield data, targets, np.full(_rows_of(data), self.weight)
-
-
-class Slices:
-    """An array in memory or a file, with targets and weights, cut into blocks."""
-
-    def __init__(self, data: Any, targets: Any = None, weights: Any = None) -> None:
-        self.data, self.targets, self.weights = data, targets, weights
-
-    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
-        width = self.data.itemsize * np.prod(self.data.shape[1:]) / 8
-        for rows in sampling.blocks(len(self.data), width, _SLICE_BYTES, least=FEW):
-            yield (
-                np.asarray(self.data[rows]),
-                None if self.targets is None else self.targets[rows],
-                None if self.weights is None else self.weights[rows],
+    for data, targets, weights in blocks:
+        if weights is not None:
+            raise DataTypeError(
+                f"{owner}: sample_weight = {weight:g} was passed beside blocks, "
+                "which hold weights of their own; pass none, or yield tuples (X, y)."
             )
+        yield data, targets, np.full(_rows_of(data), weight)
+
+
+def slices(data: Any, targets: Any, weights: Any) -> Iterator[Triple]:
+    """An array in memory or a file, with targets and weights, cut into blocks."""
+    width = data.itemsize * np.prod(data.shape[1:]) / 8
+    for rows in sampling.blocks(len(data), width, _SLICE_BYTES, least=FEW):
+        y, mass = (None if column is None else column[rows] for column in (targets, weights))
+        yield np.asarray(data[rows]), y, mass
 
 
 def _items(source: Any) -> Iterable[Any]:

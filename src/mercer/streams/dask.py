@@ -86,11 +86,13 @@ class DaskBlocks:
         then: Callable[[Any], Any] | None = None,
     ) -> Any:
         """The sum of a function over all chunks, by a tree of fixed shape."""
-        counted = self._counted()
+        if any(map(math.isnan, self.lengths)):  # counted once
+            lengths = _lengths(self.owner, [data for data, _, _ in self.chunks])
+            object.__setattr__(self, "lengths", lengths)
         label = _Label(name)
         sent = delayed(function, name=label("argument"), pure=False, traverse=False)
         start, tasks = 0, list[Any]()
-        for (data, targets, weights), length in zip(counted.chunks, counted.lengths, strict=True):
+        for (data, targets, weights), length in zip(self.chunks, self.lengths, strict=True):
             stop = start + int(length)
             if within is None or np.searchsorted(within, start) < np.searchsorted(within, stop):
                 key = label("chunk", len(tasks))
@@ -133,13 +135,6 @@ class DaskBlocks:
             for i, ((data, _, _), length) in enumerate(zip(self.chunks, self.lengths, strict=True))
         ]
         return da.concatenate(parts)
-
-    def _counted(self) -> DaskBlocks:
-        """Count the rows of chunks of unknown length, once."""
-        if any(map(math.isnan, self.lengths)):
-            lengths = _lengths(self.owner, [data for data, _, _ in self.chunks])
-            object.__setattr__(self, "lengths", lengths)
-        return self
 
 
 @dataclass(frozen=True, eq=False)

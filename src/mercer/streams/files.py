@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from csv import reader
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from os import PathLike, fspath
@@ -99,7 +98,7 @@ def read_blocks(
         for file in files:
             _require_header(file.path, wanted)
     read = partial(_library(), rows=int(batch_rows), header=header)
-    return Blocks(_Tables(files, read, wanted), target=target, weight=weight)
+    return Blocks(partial(_tables, files, read, wanted), target=target, weight=weight)
 
 
 def _require_names(target: Any, weight: Any, columns: Any) -> None:
@@ -196,31 +195,25 @@ def _is_number(text: str) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class _Tables:
-    """Tables that are read file by file, again at every pass."""
+def _tables(
+    files: tuple[_File, ...], read: Callable[..., Iterable[Any]], names: list[str] | None
+) -> Iterator[Any]:
+    """The tables in files, with their partition columns; `read` takes a path and column names."""
+    for path, partition in files:
+        stored = names
+        if partition:
+            stored = [name for name in names or [] if name not in partition] or None
+        with _readable(path):
+            for table in read(path, stored):
+                yield _with_columns(table, partition, names) if partition else table
 
-    files: tuple[_File, ...]
-    read: Callable[..., Iterable[Any]]  # takes a path and the names of columns
-    columns: list[str] | None  # the columns to read, None for all
 
-    def __iter__(self) -> Iterator[Any]:
-        for file in self.files:
-            with _readable(file.path):
-                yield from self._tables(file)
-
-    def _tables(self, file: _File) -> Iterator[Any]:
-        """The tables in a file, with its partition columns."""
-        if not file.partition:
-            yield from self.read(file.path, self.columns)
-            return
-        names = self.columns
-        stored = [name for name in names or [] if name not in file.partition] or None
-        for table in self.read(file.path, stored):
-            frame = nw.from_native(table, eager_only=True)
-            added = {n: v for n, v in file.partition.items() if n not in frame.columns}
-            frame = frame.with_columns(*(nw.lit(v).alias(n) for n, v in added.items()))
-            yield (frame if names is None else frame.select(*names)).to_native()
+def _with_columns(table: Any, partition: dict[str, Any], names: list[str] | None) -> Any:
+    """A table with the columns that directories stand for."""
+    frame = nw.from_native(table, eager_only=True)
+    added = {n: v for n, v in partition.items() if n not in frame.columns}
+    frame = frame.with_columns(*(nw.lit(v).alias(n) for n, v in added.items()))
+    return (frame if names is None else frame.select(*names)).to_native()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -12,14 +13,14 @@ import numpy as np
 from mercer.exceptions import DataError, DataTypeError
 from mercer.kernels.base import Kernel
 from mercer.streams.blocks import (
-    Beside,
     Blocks,
-    Evenly,
-    Slices,
     Source,
+    beside,
     blocks_in,
+    evenly,
     is_mapped,
     is_table,
+    slices,
 )
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import NoTargets, Targets
@@ -81,7 +82,8 @@ def source_of(
     if isinstance(X, np.ndarray):
         if X.ndim != 2 or len(X) <= whole or not is_mapped(X):
             return None, X
-        return Blocks(Slices(X, _aligned(owner, y, X, "y"), _aligned(owner, sample_weight, X))), X
+        columns = _aligned(owner, y, X, "y"), _aligned(owner, sample_weight, X)
+        return Blocks(partial(slices, X, *columns)), X
     if is_dask(X):
         from mercer.streams.dask import DaskBlocks
 
@@ -92,8 +94,8 @@ def source_of(
     if blocks is None or (y is None and sample_weight is None):
         return blocks, X
     if isinstance(sample_weight, Real):
-        beside = blocks if y is None else _with_columns(owner, blocks, y, None)
-        return Blocks(Evenly(owner, beside, float(sample_weight))), X
+        blocks = blocks if y is None else _with_columns(owner, blocks, y, None)
+        return Blocks(partial(evenly, owner, blocks, float(sample_weight))), X
     return _with_columns(owner, blocks, y, sample_weight), X
 
 
@@ -115,7 +117,7 @@ def _with_columns(owner: str, blocks: Blocks, y: Any, sample_weight: Any) -> Blo
             f"{owner}: y or sample_weight is a single value beside blocks; pass one value for each "
             "row, or let blocks hold them; a weight of all rows is a number."
         )
-    return Blocks(Beside(owner, blocks._source, *columns))
+    return Blocks(partial(beside, owner, blocks._source, *columns))
 
 
 def require_targets(owner: str, X: Any, y: Any) -> None:

@@ -23,12 +23,10 @@ from mercer.kernels.heuristics import Scatter, Summary
 from mercer.kernels.points import Points
 from mercer.kernels.views import View
 from mercer.rows.rows import Made, RowBlock, RowSource, RowStatistics, Sums, Total
-from mercer.sampling import Draw
+from mercer.sampling import Array, Draw
 from mercer.streams.blocks import Source
-from mercer.streams.survey import Reader, Reading, Survey, Surveyor
+from mercer.streams.survey import Reader, Survey, summed, survey
 from mercer.streams.targets import AsGiven, NoTargets, Targets
-
-Array = NDArray[np.floating[Any]]
 
 # Copies of gathered rows: as parts, as one array, and as packed by the engine.
 _COPIES = 3
@@ -82,21 +80,15 @@ def median_distances(kernel: Kernel, spreads: dict[View, Summary], part: RowBloc
     return distances
 
 
-@dataclass(frozen=True, eq=False)
-class Ending:
-    """Applies a function to selected rows, as one block."""
-
-    count: int  # the number of rows that have to be there
-    order: NDArray[np.intp] | None  # the order of the rows for the function; None for ascending
-    function: Callable[[RowBlock], Any]
-
-    def __call__(self, sums: Sums) -> tuple[Any] | None:
-        """The result in a tuple; None if rows are missing."""
-        picked: Picked = sums.terms[1]
-        if sum(map(len, picked.parts)) != self.count:
-            return None
-        part = picked.joined()
-        return (self.function(part if self.order is None else part.rows_at(self.order)),)
+def _applied(
+    count: int, order: NDArray[np.intp] | None, function: Callable[[RowBlock], Any], sums: Sums
+) -> tuple[Any] | None:
+    """A function of picked rows, as one block in an order, in a tuple; None if rows are missing."""
+    picked: Picked = sums.terms[1]
+    if sum(map(len, picked.parts)) != count:
+        return None
+    part = picked.joined()
+    return (function(part if order is None else part.rows_at(order)),)
 
 
 def _same(part: RowBlock) -> RowBlock:
@@ -108,15 +100,14 @@ class StreamRows(RowSource):
 
     def __init__(self, source: Source, kernel: Kernel, owner: str, targets: Targets) -> None:
         self.source, self.kernel, self.owner = source, kernel, owner
-        survey = source.map_sum(Surveyor(kernel, owner, targets), "survey")
-        if survey is None:
+        self.survey: Survey = source.map_sum(partial(survey, kernel, owner, targets), "survey")
+        if self.survey is None:
             raise DataError(f"{owner}: {source.emptiness}")
-        self.survey: Survey = survey
         if not self.survey.totals.rows:
             raise DataError(
                 f"{owner}: all sample weights are 0; pass some rows of positive weight."
             )
-        self._reader = Reader(kernel, owner, survey.schema, survey.targets)
+        self._reader = Reader(kernel, owner, self.survey.schema, self.survey.targets)
 
     def __len__(self) -> int:
         return self.survey.rows
@@ -133,8 +124,7 @@ class StreamRows(RowSource):
 
     def map_sum(self, summand: Callable[[RowBlock], Total]) -> Total:
         """The sum of a summand over all blocks, in their order."""
-        reading = Reading(self._reader, summand)
-        sums = self.source.map_sum(reading, _name_of(summand))
+        sums = self.source.map_sum(partial(summed, self._reader, summand), _name_of(summand))
         rows: int = 0 if sums is None else sums.terms[0]
         if rows != len(self):
             raise self._changed(f"found {rows} rows where the first found {len(self)}")
@@ -196,7 +186,8 @@ class StreamRows(RowSource):
     ) -> Made:
         rows, places = np.unique(indices, return_inverse=True)
         order = None if np.array_equal(places, np.arange(len(rows))) else places
-        reading, end = Reading(reader, partial(pick, rows)), Ending(len(rows), order, function)
+        reading = partial(summed, reader, partial(pick, rows))
+        end = partial(_applied, len(rows), order, function)
         result = self.source.map_sum(reading, "pick", rows, end)
         if result is None:
             self.map_sum(len)  # refuses another number of rows with a message of its own

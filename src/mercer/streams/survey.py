@@ -12,7 +12,6 @@ from zlib import crc32
 import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel, unresolved_views
@@ -23,9 +22,7 @@ from mercer.kernels.vector import unequal_columns
 from mercer.rows.rows import RowBlock, RowStatistics, Sums
 from mercer.streams.blocks import Block, as_frame
 from mercer.streams.schema import Schema
-from mercer.streams.targets import NoTargets, Targets, checked_weights, given_values
-
-Array = NDArray[np.floating[Any]]
+from mercer.streams.targets import Array, NoTargets, Targets, checked_weights, given_values
 
 # Bytes of an object in a list, estimated.
 _OBJECT_BYTES = 1024
@@ -98,45 +95,33 @@ class Survey:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Surveyor:
-    """Surveys one block."""
-
-    kernel: Kernel  # validates the data
-    owner: str  # the estimator, for messages
-    targets: Targets
-
-    def __call__(self, block: Block) -> Survey | None:
-        """The survey of a block; None if it has no rows."""
-        with located(self.owner, block):
-            data = _container(block, self.owner)
-            n = len_of(data)
-            if not n:
-                return None
-            schema = Schema.of(data, self.owner, block.start)
-            points = self.kernel.validate(guarded(data))
-            weights = checked_weights(block.weights, n, self.owner)
-            targets, values = self.targets.seen(block.targets, n, weights)
-        views = unresolved_views(self.kernel)
-        return Survey(
-            n,
-            _bytes_of(data) + self._bytes_of_targets(block, n) + (0 if weights is None else 8 * n),
-            schema,
-            targets,
-            RowStatistics.of(values, weights),
-            tuple(points.columns(view).spread(weights) for view in views),
-            # Indexing copies: the source may write its next block into the same array.
-            points[[0]].detached(),
-            Fingerprint.of(data, block),
-            "" if block.start else unequal_columns(self.kernel, points),
-        )
-
-    def _bytes_of_targets(self, block: Block, n: int) -> int:
-        """Bytes of the targets; 0 if they are not read."""
-        if isinstance(self.targets, NoTargets):
-            return 0
-        values = given_values(block.targets, n, self.owner)
-        return n * _LABEL_BYTES if values.dtype.kind == "O" else values.nbytes
+def survey(kernel: Kernel, owner: str, targets: Targets, block: Block) -> Survey | None:
+    """The survey of a block for an estimator, the owner; None if it has no rows."""
+    with located(owner, block):
+        data = _container(block, owner)
+        n = len_of(data)
+        if not n:
+            return None
+        schema = Schema.of(data, owner, block.start)
+        points = kernel.validate(guarded(data))
+        weights = checked_weights(block.weights, n, owner)
+        seen, values = targets.seen(block.targets, n, weights)
+    size = _bytes_of(data) + (0 if weights is None else 8 * n)
+    if not isinstance(targets, NoTargets):
+        given = given_values(block.targets, n, owner)
+        size += n * _LABEL_BYTES if given.dtype.kind == "O" else given.nbytes
+    return Survey(
+        n,
+        size,
+        schema,
+        seen,
+        RowStatistics.of(values, weights),
+        tuple(points.columns(view).spread(weights) for view in unresolved_views(kernel)),
+        # Indexing copies: the source may write its next block into the same array.
+        points[[0]].detached(),
+        Fingerprint.of(data, block),
+        "" if block.start else unequal_columns(kernel, points),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,20 +147,13 @@ class Reader:
             return RowBlock(points, self.targets.read(block.targets, n), weights, block.start)
 
 
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """A summand of solvers as a function of a block, with its rows and fingerprint."""
-
-    reader: Reader
-    summand: Callable[[RowBlock], Any]
-
-    def __call__(self, block: Block) -> Sums | None:
-        """The number of rows, the summand and the fingerprint of a block."""
-        part = self.reader(block)
-        if part is None:
-            return None
-        fingerprint = Fingerprint.of(_container(block, self.reader.owner), block)
-        return Sums((len(part), self.summand(part), fingerprint))
+def summed(reader: Reader, summand: Callable[[RowBlock], Any], block: Block) -> Sums | None:
+    """The number of rows, the summand of a solver and the fingerprint of a block."""
+    part = reader(block)
+    if part is None:
+        return None
+    fingerprint = Fingerprint.of(_container(block, reader.owner), block)
+    return Sums((len(part), summand(part), fingerprint))
 
 
 def _container(block: Block, owner: str) -> Any:

@@ -22,8 +22,6 @@ from mercer.validity.matrix import (
     unit_witness,
 )
 
-__all__ = ["Report", "check"]
-
 # Largest number of points for which all eigenvalues are computed; beyond it, Cholesky decides.
 _DENSE_LIMIT = 3000
 

@@ -19,8 +19,6 @@ from mercer.validity.matrix import (
     unit_witness,
 )
 
-__all__ = ["Repair", "embed", "repair"]
-
 Method = Literal["clip", "flip", "shift"]
 
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer import memory, validity
-from mercer.checks import require_finite_values
+from mercer.checks import Array, require_finite_values
 from mercer.exceptions import ValidityError
 from mercer.kernels.base import Kernel, pairs_of
 from mercer.kernels.points import Points
 from mercer.linalg.cholesky import Advice, is_positive_definite
 from mercer.program import engine
 from mercer.program.specialise import floating_type
-
-Array = NDArray[np.floating[Any]]
-
 
 # In matrices of float64, beside the Gram matrix: what `validity` needs to check and to repair one,
 # and the directions that a repair keeps.

@@ -14,7 +14,6 @@ from scipy.stats.qmc import Halton
 from sklearn.utils import check_random_state
 
 from mercer.exceptions import NumericalWarning, warn
-from mercer.kernels.algebra import Scaled
 from mercer.kernels.base import Kernel, Scope, expression_in, scoped_children
 from mercer.kernels.categorical import Categorical
 from mercer.kernels.parameters import Bounded, Real
@@ -23,6 +22,7 @@ from mercer.kernels.special import Constant
 from mercer.kernels.stationary import Periodic, SpectralMixture
 from mercer.kernels.tree import ParameterEntry, with_children, with_values
 from mercer.kernels.vector import VectorKernel
+from mercer.kernels.wrappers import Scaled
 from mercer.program import reference
 from mercer.program.pairs import Pairs
 from mercer.solvers.likelihood.maximise import Optimum

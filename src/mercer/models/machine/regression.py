@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d
 
 from mercer import checks
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
-from mercer.estimator.scoring import DeterminationOf
+from mercer.estimator.scoring import Determination, determination
 from mercer.exceptions import DataTypeError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import Huber, Loss, PiecewiseLinear, Pinball, RegressionLoss
@@ -24,6 +24,7 @@ from mercer.penalties import Penalty
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import RowDraw
 from mercer.solvers.newton.row_losses import RowLoss, SingleLoss
+from mercer.streams.blocks import Block
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import OneNumber
 
@@ -33,14 +34,14 @@ Array = NDArray[np.floating[Any]]
 _SPREAD_ROWS = 10_000
 
 
-def _score_of(model: KernelMachineRegressor) -> DeterminationOf:
-    """The score of blocks; that of the pinball loss needs a quantile of all targets."""
+def _score_of(model: KernelMachineRegressor, block: Block) -> Determination | None:
+    """The sums for the score of a block; the pinball loss needs a quantile of all targets."""
     if isinstance(model.__dict__.get("loss_"), Pinball):
         raise DataTypeError(
             f"{type(model).__name__}: the score of quantiles needs all targets in memory, and they "
             "come in blocks; pass arrays, or use mercer.losses.Pinball on predictions."
         )
-    return DeterminationOf(model)
+    return determination(model, block)
 
 
 class KernelMachineRegressor(ScoredRegressor, KernelMachine):
