@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,22 +46,6 @@ FROM_SOME_ROWS = (
 )
 
 
-class LearningObjective(Protocol):
-    """A log marginal likelihood, or a bound of it, as a function of hyper-parameters."""
-
-    def unbounded(self) -> LearningObjective:
-        """The objective for any theta, also outside the bounds of `Bounded` parameters."""
-        ...
-
-    def value(self, theta: Array) -> float:
-        """The objective at theta."""
-        ...
-
-    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
-        """The objective at theta and its gradient."""
-        ...
-
-
 class GaussianProcess(IterativeEstimator, RepresenterModel):
     """Base of models whose kernel is learned by maximising a marginal likelihood.
 
@@ -77,7 +60,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
     gradient_norm_: float
     theta_: Array
     theta_names_: tuple[str, ...]
-    _objective: LearningObjective
+    _objective: Any  # with `unbounded`, `value` and `value_and_gradient`
     _log_volume: float = 0.0  # what the objective exceeds the log marginal likelihood by
 
     def __init__(
@@ -217,14 +200,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
             return optimum
         with self._iterations(X, y, None) as report:
             model = attributes if interim is None else interim
-            stopped = False
-
-            def tell(best: Optimum) -> bool:
-                nonlocal stopped
-                stopped = report(partial(fitted, best, model))
-                return stopped
-
-            optimum = replace(search(report=tell), stopped=stopped)
+            optimum = search(report=lambda best: report(partial(fitted, best, model)))
             self.__dict__.update(fitted(optimum, attributes))
         return optimum
 

@@ -31,7 +31,6 @@ from mercer.models.gaussian_process.features import (
     feature_rows,
     ridge_task,
 )
-from mercer.models.gaussian_process.landmark_search import SearchTally
 from mercer.models.gaussian_process.landmarks import LandmarkObjective
 from mercer.models.gaussian_process.targets import Scaling
 from mercer.parallel import cached_property
@@ -50,8 +49,8 @@ _MATRICES = 10
 _CHOICE_BYTES = 2**30
 # Nats per row by which the maximised bound may be below the likelihood without a warning.
 _MISSED = 1e-4
-# Times that spanning rows are chosen at most.
-_ROUNDS = 3
+# Times that spanning rows are chosen again at most.
+_ROUNDS = 2
 # Nats by which the maximised bound may be below the likelihood before rows are chosen again.
 _GAP = 1e-6
 # The limit in units of the rounding error of the bound.
@@ -128,29 +127,23 @@ class SpanningSearch:
         self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
     ) -> Optimum:
         """Search from the start and from restarts."""
-        data, tally = self.objective.data, SearchTally(report)
-        subsample = data.subsample(most=_PILOT_ROWS)
-        starts: Any = data.starts(n_restarts, random_state)
-        begin = data.space.start
-        for attempt in range(_ROUNDS):
-            if attempt:
-                self.current = self.objective.spanned(data.at(begin).kernel)
-            tally.add(
-                maximise(
-                    self.current.value_and_gradient,
-                    begin,
-                    data.space.bounds,
-                    starts=starts,
-                    subsample=subsample,
-                    max_iter=max_iter,
-                    report=tally.tell,
-                )
-            )
-            begin, starts, subsample = tally.best.theta, (), None
-            gap, allowed = self._gap(begin)
-            if tally.stopped or gap <= allowed:
+        data, options = self.objective.data, {"max_iter": max_iter, "report": report}
+        best = maximise(
+            self.current.value_and_gradient,
+            data.space.start,
+            data.space.bounds,
+            starts=data.starts(n_restarts, random_state),
+            subsample=data.subsample(most=_PILOT_ROWS),
+            **options,
+        )
+        for _ in range(_ROUNDS):
+            gap, allowed = self._gap(best.theta)
+            if best.stopped or gap <= allowed:
                 break
-        return tally.best
+            self.current = self.objective.spanned(data.at(best.theta).kernel)
+            objective, bounds = self.current.value_and_gradient, data.space.bounds
+            best = maximise(objective, best.theta, bounds, before=best, **options)
+        return best
 
     def posterior(self, theta: Array) -> ExplicitPosterior:
         """The posterior by features; it warns if the maximised bound was not the likelihood."""

@@ -152,13 +152,8 @@ class SearchSpace:
 
     def names_at(self, optimum: Optimum, *, harmless: bool) -> list[str]:
         """Parameters that ended at a bound, as ``"name (low)"`` or ``"name (high)"``."""
-        at_bounds = np.column_stack([optimum.at_low, optimum.at_high])
-        if not harmless:
-            at_bounds &= ~self.harmless
-        names = []
-        for i, side in np.argwhere(at_bounds):
-            names.append(f"{self.names[i]} ({('low', 'high')[side]})")
-        return names
+        at_bounds = optimum.at_bounds if harmless else optimum.at_bounds & ~self.harmless
+        return [f"{self.names[i]} ({('low', 'high')[side]})" for i, side in np.argwhere(at_bounds)]
 
 
 def warn_of(owner: str, space: SearchSpace, optimum: Optimum, *clauses: str) -> None:
