@@ -108,7 +108,8 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         """
         check_is_fitted(self, "theta_")
         with self._computing():
-            return self._objective.unbounded().value(self._theta(theta)) - self._log_volume
+            value: float = self._objective.unbounded().value(self._theta(theta))
+        return value - self._log_volume
 
     def log_marginal_likelihood_gradient(
         self, theta: ArrayLike | None = None

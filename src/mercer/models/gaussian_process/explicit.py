@@ -24,9 +24,9 @@ from mercer import memory
 from mercer.exceptions import DataError, NumericalWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
 from mercer.models.gaussian_process.features import (
     FeatureObjective,
+    FeaturePosterior,
     FeatureView,
     feature_rows,
     ridge_task,
@@ -37,7 +37,7 @@ from mercer.parallel import cached_property
 from mercer.sampling import blocks, uniform_rows
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.kernel_features import KernelFeatures
-from mercer.solvers.likelihood.maximise import Optimum, Report, maximise
+from mercer.solvers.likelihood.maximise import Optimum, maximise
 from mercer.solvers.nystrom import NystromSolver
 from mercer.solvers.ridge.feature_problem import InnerProducts
 
@@ -123,11 +123,9 @@ class SpanningSearch:
         self.objective, self.solver = objective, objective.solver
         self.current = objective.spanned(objective.data.kernel)
 
-    def maximise(
-        self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
-    ) -> Optimum:
+    def maximise(self, *, n_restarts: int, random_state: Any, **options: Any) -> Optimum:
         """Search from the start and from restarts."""
-        data, options = self.objective.data, {"max_iter": max_iter, "report": report}
+        data = self.objective.data
         best = maximise(
             self.current.value_and_gradient,
             data.space.start,

@@ -14,8 +14,7 @@ from mercer.models.gaussian_process.explicit import (
     ExplicitPosterior,
     SpanningSearch,
 )
-from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
-from mercer.models.gaussian_process.features import ridge_task
+from mercer.models.gaussian_process.features import FeaturePosterior, ridge_task
 from mercer.models.gaussian_process.landmark_search import LandmarkSearch
 from mercer.models.gaussian_process.landmarks import (
     IteratedPosterior,
@@ -56,8 +55,6 @@ class FeatureFit:
             task = ridge_task(self.data, self.owner)
             solver.features(task)
             solver = solver.for_other_kernels(task)
-        elif not solver.has_features:
-            return None
         return ExplicitObjective(self.data, solver, self.owner)
 
     @cached_property

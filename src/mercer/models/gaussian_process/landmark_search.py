@@ -30,7 +30,6 @@ from mercer.solvers.likelihood.maximise import (
     FAILURES,
     Objective,
     Optimum,
-    Report,
     maximise,
     pilot_search,
 )
@@ -105,16 +104,15 @@ class LandmarkSearch:
         """The posterior of all rows with the current landmarks."""
         return LandmarkPosterior.at(self.objective, theta)
 
-    def maximise(
-        self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
-    ) -> Optimum:
+    def maximise(self, *, n_restarts: int, random_state: Any, **options: Any) -> Optimum:
         """Search from the start and from restarts, and improve the landmarks on the way."""
-        self.options = {"max_iter": max_iter, "report": report}
+        self.options = options
         starts, space, pilot = self.data.starts(n_restarts, random_state), self.data.space, None
         subsample = self.data.subsample(most=_PILOT_ROWS)
         if subsample is not None:
-            options = {"enough": _PILOT_GAIN} | self.options
-            pilot = pilot_search(subsample, space.start, space.bounds, **options)
+            pilot = pilot_search(
+                subsample, space.start, space.bounds, enough=_PILOT_GAIN, **self.options
+            )
         if pilot is not None and pilot.stopped:
             return pilot
         begin, scales = self._start(pilot)
@@ -131,8 +129,8 @@ class LandmarkSearch:
 
     def _climb(self, objective: Objective, begin: Array, **options: Any) -> None:
         """Search from here on; the end is no worse than the best point so far."""
-        options = {"enough": self._enough, "before": self.best} | self.options | options
-        self.best = maximise(objective, begin, self.data.space.bounds, **options)
+        options = {"enough": self._enough} | options | self.options
+        self.best = maximise(objective, begin, self.data.space.bounds, before=self.best, **options)
 
     def _enough(self, theta: Array) -> float:
         """The gain of a step at which the search stops."""

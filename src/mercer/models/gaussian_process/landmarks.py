@@ -17,9 +17,9 @@ from mercer.landmarks import selection
 from mercer.landmarks.features import LandmarkFeatures
 from mercer.landmarks.selection import Landmarks
 from mercer.models.gaussian_process.exact import ExactObjective
-from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
 from mercer.models.gaussian_process.features import (
     FeatureObjective,
+    FeaturePosterior,
     FeatureRows,
     FeatureView,
     feature_rows,

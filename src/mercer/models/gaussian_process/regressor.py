@@ -29,7 +29,7 @@ from mercer.models.gaussian_process.exact import (
     require_covariance,
 )
 from mercer.models.gaussian_process.explicit import ExplicitPosterior
-from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
+from mercer.models.gaussian_process.features import FeaturePosterior
 from mercer.models.gaussian_process.fit_on_features import FeatureFit
 from mercer.models.gaussian_process.landmarks import IteratedPosterior, given_landmarks
 from mercer.models.gaussian_process.plan import FitPlan, forecast, planned, require_solver
