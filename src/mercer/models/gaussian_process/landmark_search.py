@@ -24,7 +24,6 @@ from mercer.kernels.points import Points
 from mercer.landmarks.selection import Landmarks
 from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.models.gaussian_process.landmarks import LandmarkObjective, LandmarkPosterior
-from mercer.models.gaussian_process.plan import FallbackBudget
 from mercer.solvers.dense import Cholesky
 from mercer.solvers.likelihood.maximise import (
     FAILURES,
@@ -61,6 +60,15 @@ _APART = 0.5
 _PILOT_ROWS = 500
 # Stop the pilot search when a step gains less than this (nats): its maximum is only a start.
 _PILOT_GAIN = 0.01
+
+
+@dataclass(frozen=True)
+class FallbackBudget:
+    """Limits of a search whose first landmarks explain too little of the kernel."""
+
+    landmarks: int  # the largest number of landmarks
+    # number of rows whose whole matrix is used if those landmarks are too few; 0 for no rows
+    rows: int = 0
 
 
 class LandmarkSearch:

@@ -30,9 +30,14 @@ from mercer.models.gaussian_process.exact import (
 )
 from mercer.models.gaussian_process.explicit import ExplicitPosterior
 from mercer.models.gaussian_process.features import FeaturePosterior
-from mercer.models.gaussian_process.fit_on_features import FeatureFit
 from mercer.models.gaussian_process.landmarks import IteratedPosterior, given_landmarks
-from mercer.models.gaussian_process.plan import FitPlan, forecast, planned, require_solver
+from mercer.models.gaussian_process.plan import (
+    FeatureFit,
+    FitPlan,
+    forecast,
+    planned,
+    require_solver,
+)
 from mercer.models.gaussian_process.search_space import warn_of
 from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.models.regressor import ScoredRegressor
