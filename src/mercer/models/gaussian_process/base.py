@@ -22,13 +22,7 @@ from mercer.kernels.vector import unequal_columns
 from mercer.kernels.wrappers import Scaled
 from mercer.models.representer import RepresenterModel
 from mercer.parallel import single_blas
-from mercer.solvers.likelihood.maximise import (
-    Objective,
-    Optimum,
-    Report,
-    SubsampledObjective,
-    maximise,
-)
+from mercer.solvers.likelihood.maximise import Objective, Optimum, maximise
 
 Array = NDArray[np.floating[Any]]
 Attributes = Callable[[Array], dict[str, Any]]
@@ -151,25 +145,11 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
 
     # The search ---------------------------------------------------------------------------------
 
-    def _maximise(
-        self,
-        data: Any,
-        objective: Objective,
-        report: Report,
-        subsample: SubsampledObjective | None = None,
-        enough: float | None = None,
-    ) -> Optimum:
-        """Maximise an objective from the start of the hyper-parameters and from restarts."""
-        return maximise(
-            objective,
-            data.space.start,
-            data.space.bounds,
-            starts=data.starts(self.n_restarts, self.random_state),
-            subsample=subsample,
-            enough=enough,
-            max_iter=self.max_iter,
-            report=report,
-        )
+    def _search(self, data: Any, objective: Objective, **options: Any) -> Callable[..., Optimum]:
+        """A search of an objective from the start of the hyper-parameters and from restarts."""
+        options["starts"] = data.starts(self.n_restarts, self.random_state)
+        options["max_iter"] = self.max_iter
+        return partial(maximise, objective, data.space.start, data.space.bounds, **options)
 
     def _learn(
         self,

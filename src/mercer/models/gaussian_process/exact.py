@@ -32,6 +32,7 @@ from mercer.linalg.cholesky import LADDER, Factor, factorise
 from mercer.models.gaussian_process.search_space import SearchSpace, Variance, without_bounds
 from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.parallel import cached_property
+from mercer.sampling import blocks
 from mercer.solvers.likelihood.gaussian import NOISE, Gaussian, Precision
 from mercer.solvers.likelihood.maximise import Objective, SubsampledObjective
 
@@ -158,13 +159,8 @@ class ExactObjective:
 
     def at_rows(self, rows: NDArray[np.intp]) -> ExactObjective:
         """The objective of some rows."""
-        weights = None if self.noise.weights is None else self.noise.weights[rows]
-        return replace(
-            self,
-            points=self.points[rows],
-            targets=self.targets[rows],
-            noise=self.noise.of_subset(rows, weights),
-        )
+        points, targets = self.points[rows], self.targets[rows]
+        return replace(self, points=points, targets=targets, noise=self.noise.at_rows(rows))
 
     def by_parts(self, theta: Array, most: int) -> Objective:
         """The sum of the criteria of parts of the rows, of at most so many, close to each other.
@@ -183,12 +179,8 @@ class ExactObjective:
 
     def followed_by(self, points: Points, targets: Array, factors: Array | None) -> ExactObjective:
         """The objective of all of these points, of which the last have these targets."""
-        return replace(
-            self,
-            points=points,
-            targets=np.vstack([self.targets, targets]),
-            noise=self.noise.followed_by(factors, len(targets)),
-        )
+        noise = self.noise.followed_by(factors, len(targets))
+        return replace(self, points=points, targets=np.vstack([self.targets, targets]), noise=noise)
 
     def _typical_rows(self, number: int) -> NDArray[np.intp]:
         """Some rows, half of them anywhere and half around a few of those.
@@ -288,9 +280,7 @@ class ExactPosterior:
     def variance(self, points: Points) -> Array:
         """The variance of the function at every point, in blocks."""
         variance: Array = self.data.kernel.diag(points).astype(np.float64)
-        size = max(1, _BLOCK // max(1, len(self.data.points)))
-        for start in range(0, len(points), size):
-            rows = slice(start, min(start + size, len(points)))
+        for rows in blocks(len(points), step=max(1, _BLOCK // len(self.data.points))):
             half, deviation = self._half_solved(points[rows])
             # Rounding can make a variance negative where data determine the function.
             least = _ROUNDING * variance[rows]

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.linalg.blocked import multiply
 from mercer.linalg.cholesky import factorise
 from mercer.models.gaussian_process.exact import ExactObjective, fitted_attributes
 from mercer.models.gaussian_process.targets import Scaling
 from mercer.rows.rows import InMemory, RowBlock, as_float64
 from mercer.sampling import blocks
 from mercer.solvers.likelihood.gaussian import NOISE
-from mercer.solvers.likelihood.variational_bound import Elbo, ElboGradient, ElboSums
+from mercer.solvers.likelihood.variational_bound import Elbo, FeatureRows
 from mercer.solvers.protocol import RidgeTask
 
 Array = NDArray[np.floating[Any]]
@@ -70,31 +69,6 @@ class FeatureView:
         return np.asarray(self.kernel(points).astype(np.float64, copy=False))
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureRows:
-    """A block of rows: features, diagonal of the kernel, noise and targets."""
-
-    rows: slice  # which rows
-    features: Array  # (b, r): F
-    diagonal: Array  # (b,): the values k(x, x)
-    noise: Array  # (b,): the variances of the noise
-    targets: Array  # (b, t)
-    constant: bool = False  # whether the mean is an unknown constant, and not zero
-
-    def sums(self) -> ElboSums:
-        """The sums over this block."""
-        return ElboSums.of(
-            self.features, self.diagonal, self.noise, self.targets, constant=self.constant
-        )
-
-    def gradient(self, elbo: ElboGradient) -> Array:
-        """The derivative of the bound in the kernel values of this block with the landmarks."""
-        gradient = multiply(self.features, elbo.inner)
-        gradient += self.targets @ elbo.dual.T + elbo.offset
-        gradient /= self.noise[:, None]
-        return gradient
-
-
 def feature_rows(view: FeatureView, data: ExactObjective) -> Iterator[FeatureRows]:
     """Features of the rows, block by block."""
     noise = np.broadcast_to(data.noise.diagonal(), (len(data.points),))
@@ -103,7 +77,7 @@ def feature_rows(view: FeatureView, data: ExactObjective) -> Iterator[FeatureRow
         features = view(points)
         diagonal = view.diagonal(points, features)
         targets = data.targets[rows]
-        yield FeatureRows(rows, features, diagonal, noise[rows], targets, data.constant)
+        yield FeatureRows(features, diagonal, noise[rows], targets, data.constant, rows)
 
 
 def summed(rows: Iterable[FeatureRows]) -> Elbo:
@@ -278,9 +252,10 @@ class FeaturePosterior(ABC):
         covariance += half.T @ half
         return covariance + self.elbo.constant_variance
 
-    @abstractmethod
     def mean(self, points: Points) -> Array:
         """The mean at every point, one column for each target."""
+        gram = self.data.kernel.gram(points, self.points)
+        return np.asarray(gram @ self.dual, dtype=np.float64) + self.constant
 
     def joint_size(self, m: int) -> int:
         """The order of the covariance that draws at m points need."""

@@ -263,7 +263,7 @@ class LandmarkSearch:
             return LandmarkObjective(self.data, positions.at(places))
 
         def objective(vector: Array) -> tuple[float, Array]:
-            value, slope, moved = placed(vector).with_position_gradient(vector[:size])
+            value, slope, moved = placed(vector).value_and_gradients(vector[:size])
             return value, np.concatenate([slope, (moved * unit).ravel()])
 
         def in_theta(optimum: Optimum) -> Optimum:

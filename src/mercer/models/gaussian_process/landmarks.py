@@ -20,7 +20,6 @@ from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.models.gaussian_process.features import (
     FeatureObjective,
     FeaturePosterior,
-    FeatureRows,
     FeatureView,
     feature_rows,
     ridge_task,
@@ -30,7 +29,7 @@ from mercer.models.gaussian_process.targets import Scaling
 from mercer.parallel import cached_property
 from mercer.rows.rows import as_float64
 from mercer.rows.sums import gram_among
-from mercer.solvers.likelihood.variational_bound import ElboGradient
+from mercer.solvers.likelihood.variational_bound import ElboGradient, FeatureRows
 from mercer.solvers.protocol import RidgeAnswer
 
 Array = NDArray[np.floating[Any]]
@@ -85,15 +84,15 @@ class LandmarkObjective(FeatureObjective):
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """The bound at theta and its gradient."""
-        value, gradient, _ = self._gradients(theta, positions=False)
-        return value, gradient
+        return self.value_and_gradients(theta, positions=False)[:2]
 
-    def with_position_gradient(self, theta: Array) -> tuple[float, Array, Array]:
-        """The bound, its gradient in theta, and that in the positions of the landmarks."""
-        return self._gradients(theta, positions=True)
+    def value_and_gradients(
+        self, theta: Array, *, positions: bool = True
+    ) -> tuple[float, Array, Array]:
+        """The bound, its gradient in theta, and that in the positions of the landmarks.
 
-    def _gradients(self, theta: Array, *, positions: bool) -> tuple[float, Array, Array]:
-        """One pass for the sums, one for the derivatives in the kernel values of each block."""
+        One pass is for the sums, one for the derivatives in the kernel values of each block.
+        """
         data = self.data.at(theta)
         kernel, t = data.kernel, data.targets.shape[1]
         view = self.view(kernel)
@@ -168,11 +167,6 @@ class LandmarkPosterior(FeaturePosterior):
         """The coefficients of the landmarks."""
         dual: Array = self.view.source.to_coefficients(self.elbo.weights)
         return dual
-
-    def mean(self, points: Points) -> Array:
-        """The mean at every point, one column for each target."""
-        gram = self.data.kernel.gram(points, self.points)
-        return np.asarray(gram @ self.dual, dtype=np.float64) + self.constant
 
 
 @dataclass(frozen=True, eq=False)

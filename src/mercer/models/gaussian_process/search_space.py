@@ -284,23 +284,18 @@ _RULES: tuple[tuple[type[Kernel], str, _Rule], ...] = (
 def extent(matrix: Any) -> tuple[Array, Array]:
     """The least spacing and the range of each column; 1 and 1 for a constant column."""
     if sp.issparse(matrix):
-        return _sparse_extent(matrix)
-    ordered = np.sort(np.asarray(matrix, dtype=np.float64), axis=0)
-    spread = ordered[-1] - ordered[0]
-    gaps = np.diff(ordered, axis=0)
-    # Differences within rounding are no spacing.
-    gaps[gaps <= 1e-12 * np.abs(ordered).max(axis=0, initial=0.0)] = np.inf
-    spacing = np.min(gaps, axis=0, initial=np.inf)
+        ends = (matrix.max(axis=0), matrix.min(axis=0))
+        largest, least = (end.toarray().ravel().astype(np.float64) for end in ends)
+        spread = largest - least
+        # Of sparse data, sorting would store the zeros: the spacing is that of stored entries.
+        sizes = np.abs(matrix.data[matrix.data != 0])
+        spacing = np.minimum(spread, sizes.min(initial=np.inf))
+    else:
+        ordered = np.sort(np.asarray(matrix, dtype=np.float64), axis=0)
+        spread = ordered[-1] - ordered[0]
+        gaps = np.diff(ordered, axis=0)
+        # Differences within rounding are no spacing.
+        gaps[gaps <= 1e-12 * np.abs(ordered).max(axis=0, initial=0.0)] = np.inf
+        spacing = np.min(gaps, axis=0, initial=np.inf)
     constant = ~np.isfinite(spacing) | (spread <= 0)
-    return np.where(constant, 1.0, spacing), np.where(constant, 1.0, spread)
-
-
-def _sparse_extent(matrix: Any) -> tuple[Array, Array]:
-    """The extent of sparse data, whose least spacing is that of the stored entries."""
-    largest = matrix.max(axis=0).toarray().ravel().astype(np.float64)
-    least = matrix.min(axis=0).toarray().ravel().astype(np.float64)
-    spread = largest - least
-    sizes = np.abs(matrix.data[matrix.data != 0]) if matrix.nnz else np.ones(1)
-    spacing = np.minimum(spread, sizes.min(initial=np.inf))
-    constant = spread <= 0
     return np.where(constant, 1.0, spacing), np.where(constant, 1.0, spread)

@@ -38,6 +38,8 @@ from scipy.linalg import helmert
 from scipy.special import expit, ndtr, ndtri, softmax
 from scipy.stats import qmc
 
+from mercer.sampling import blocks
+
 Array = NDArray[np.floating[Any]]
 
 # Standard deviation up to which the trapezoidal rule is accurate to rounding.
@@ -102,26 +104,17 @@ def _remainder(mean: Array, deviation: Array) -> Array:
 
 
 def softmax_mean(mean: Array, covariance: Array) -> Array:
-    """Mean of the softmax under Gaussians.
+    """Mean of the softmax of three classes or more under Gaussians.
 
     The error is below 1e-5 for three classes, however large the variances are. For more it is of
     the order of 1e-4 where the arguments have a deviation of about one, and of 1e-2 where they have
     a much larger one.
     """
-    n_classes = mean.shape[1]
-    rule, nodes = _RULES.get(n_classes, (_over_sequence, _SEQUENCE_LENGTH))
-    probability = np.empty(mean.shape)
-    step = max(1, _BLOCK // (nodes * n_classes))
-    for start in range(0, len(mean), step):
-        rows = slice(start, start + step)
-        probability[rows] = rule(mean[rows], covariance[rows])
-    return probability
-
-
-def _of_two(mean: Array, covariance: Array) -> Array:
-    difference = np.array([1.0, -1.0])
-    first = logistic_mean(mean @ difference, covariance @ difference @ difference)
-    return np.column_stack([first, 1 - first])
+    n_classes, rule, nodes = mean.shape[1], _over_sequence, _SEQUENCE_LENGTH
+    if n_classes == 3:
+        rule, nodes = _of_three, 13 * _GAUSS_NODES
+    parts = blocks(len(mean), step=max(1, _BLOCK // (nodes * n_classes)))
+    return np.concatenate([rule(mean[rows], covariance[rows]) for rows in parts])
 
 
 def _of_three(mean: Array, covariance: Array) -> Array:
@@ -208,12 +201,6 @@ def _over_sequence(mean: Array, covariance: Array) -> Array:
     arguments = mean[:, None, :] + _sequence(mean.shape[1] - 1) @ root
     probability: Array = softmax(arguments, axis=-1).mean(axis=1)
     return probability
-
-
-_RULES = {
-    2: (_of_two, _TAIL_NODES),
-    3: (_of_three, 13 * _GAUSS_NODES),
-}
 
 
 def _root(matrices: Array) -> Array:
