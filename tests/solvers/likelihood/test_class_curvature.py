@@ -43,7 +43,7 @@ def test_large_amplitudes_lose_no_digits(amplitude: float) -> None:
     likelihood = np.sum(targets * np.log(share)) - np.vdot(found.dual, found.latent) / 2
     expected = likelihood - np.linalg.slogdet(B)[1] / 2
     assert found.log_evidence == pytest.approx(expected, rel=1e-8)
-    covariance = found.covariance(cross, np.full(4, amplitude))
+    covariance = found.curvature.covariance(cross, np.full(4, amplitude))
     for j in range(4):
         half = np.linalg.solve(np.linalg.cholesky(B), H.T @ np.kron(np.eye(3), cross[:, [j]]))
         wanted = amplitude * np.eye(3) - half.T @ half
@@ -69,8 +69,8 @@ def test_features_and_their_matrix_have_the_same_posterior(targets: Any, weights
         mine, other = (getattr(p.curvature, name)(vectors) for p in (found, whole))
         assert_allclose(mine, other, atol=1e-5)
     prior = np.sum(NEW**2, axis=1) + 0.3
-    wanted = whole.covariance((NEW @ F.T).T.copy(order="F"), prior)
+    wanted = whole.curvature.covariance((NEW @ F.T).T.copy(order="F"), prior)
     # What the features leave out of k(x, x) is a variance of its own.
-    assert_allclose(found.covariance(NEW.T, np.full(M, 0.3)), wanted, atol=1e-5)
+    assert_allclose(found.curvature.covariance(NEW.T, np.full(M, 0.3)), wanted, atol=1e-5)
     found.curvature.release()
-    assert_allclose(found.covariance(NEW.T, np.full(M, 0.3)), wanted, atol=1e-5)
+    assert_allclose(found.curvature.covariance(NEW.T, np.full(M, 0.3)), wanted, atol=1e-5)

@@ -380,7 +380,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
                 cross = np.asarray(self._features(as_float64(self.kernel_, part)), np.float64)
                 prior = prior - np.einsum("ij,ij->i", cross, cross)
             # The transpose is in Fortran order, which LAPACK takes without a copy.
-            yield self._posterior.covariance(cross.T, prior)
+            yield self._posterior.curvature.covariance(cross.T, prior)
 
     # Checks ---------------------------------------------------------------------------------------
 

@@ -62,12 +62,6 @@ class FeatureView:
             return np.asarray(np.einsum("ij,ij->i", features, features))
         return np.asarray(self.kernel.diag(points).astype(np.float64, copy=False))
 
-    def prior(self, points: Points, features: Array) -> Array:
-        """The matrix k(x, z), for the caller to overwrite."""
-        if self.complete:
-            return np.asarray(features @ features.T)
-        return np.asarray(self.kernel(points).astype(np.float64, copy=False))
-
 
 def feature_rows(view: FeatureView, data: ExactObjective) -> Iterator[FeatureRows]:
     """Features of the rows, block by block."""
@@ -246,11 +240,12 @@ class FeaturePosterior(ABC):
         """The covariance of the function at all points."""
         features = self.view(points)
         half = self.elbo.half_solve(features)
-        covariance = self.view.prior(points, features)
-        covariance -= features @ features.T
-        np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
-        covariance += half.T @ half
-        return covariance + self.elbo.constant_variance
+        covariance: Array = half.T @ half + self.elbo.constant_variance
+        if not self.view.complete:
+            residual = self.data.kernel(points) - features @ features.T
+            np.fill_diagonal(residual, np.maximum(residual.diagonal(), 0.0))
+            covariance += residual
+        return covariance
 
     def mean(self, points: Points) -> Array:
         """The mean at every point, one column for each target."""

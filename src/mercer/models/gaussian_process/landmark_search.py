@@ -12,7 +12,7 @@ are too few, the whole matrix of some rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -62,13 +62,11 @@ _PILOT_ROWS = 500
 _PILOT_GAIN = 0.01
 
 
-@dataclass(frozen=True)
-class FallbackBudget:
+class FallbackBudget(NamedTuple):
     """Limits of a search whose first landmarks explain too little of the kernel."""
 
-    landmarks: int  # the largest number of landmarks
-    # number of rows whose whole matrix is used if those landmarks are too few; 0 for no rows
-    rows: int = 0
+    landmarks: int = 0  # the largest number of landmarks; 0 for those of the solver
+    rows: int = 0  # rows whose whole matrix is used if those are too few; 0 for none
 
 
 class LandmarkSearch:
@@ -79,14 +77,13 @@ class LandmarkSearch:
         owner: str,
         whole: ExactObjective,
         solver: Any,
-        numbers: NDArray[np.intp] | None = None,
-        fallback: FallbackBudget | None = None,
-        given: Landmarks | None = None,
+        numbers: NDArray[np.intp] | None,
+        fallback: FallbackBudget,
+        given: Landmarks | None,
     ) -> None:
         self.owner, self.whole, self.solver, self.numbers = owner, whole, solver, numbers
-        self.given = given
+        self.fallback, self.given = fallback, given
         self.data = whole if numbers is None else whole.at_rows(numbers)
-        self.fallback = FallbackBudget(0) if fallback is None else fallback
         self.loose, self.best = False, Optimum.held(whole.theta)
         self.options: dict[str, Any] = {}  # what all calls of `maximise` share
         self.current = self._select(whole.theta)
@@ -245,8 +242,8 @@ class LandmarkSearch:
     def _require_positions(self) -> Positions:
         """The positions of all rows; a kernel without derivatives in them is refused at once."""
         positions = Positions.of(self.data.kernel, self.data.points, self.owner)
-        landmarks = Positions.of(self.data.kernel, self.current.landmarks, self.owner)
-        self.current = replace(self.current, landmarks=positions.at(landmarks.places))
+        landmarks = positions.at(positions.places[self.current.rows])
+        self.current = replace(self.current, landmarks=landmarks)
         self.data.kernel.gram(self.current.landmarks).input_gradient()
         return positions
 
@@ -275,8 +272,7 @@ class LandmarkSearch:
                 self.current = placed(optimum.theta)
             return bool(self.options["report"](in_theta(optimum)))
 
-        now = Positions.of(self.data.kernel, self.current.landmarks, self.owner)
-        start = (now.places - low) / unit
+        start = (rows[self.current.rows] - low) / unit
         box = np.column_stack([np.zeros(start.size), np.tile(spread / unit, len(start))])
         optimum = maximise(
             objective,

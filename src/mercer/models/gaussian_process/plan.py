@@ -20,8 +20,8 @@ hyper-parameters are learned from the whole matrix of 2,000 rows, and then from 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,15 +67,13 @@ _LITTLE_NOISE = 1e-4
 _FACTOR_ROWS = 25_000
 
 
-@dataclass(frozen=True)
-class FitPlan:
+class FitPlan(NamedTuple):
     """The solvers and landmarks of the fit of a Gaussian process."""
 
     solver: Any  # the solver of the posterior
     search: Any  # the solver of the hyper-parameters
     landmarks: Any = None  # the solver that chooses landmarks for variances, if they use some
-    # limits of the search; None if its solver is the user's or needs no landmarks
-    fallback: FallbackBudget | None = None
+    fallback: FallbackBudget = FallbackBudget()  # limits of the search
     given: Landmarks | None = None  # the user's landmarks of the mean, if there are some
     # variance of the noise, as a share of that of the function, below which iterations would not
     # converge, and the posterior is that of the whole matrix
@@ -167,14 +165,6 @@ def _problem(data: ExactObjective, learns: bool, criterion: str) -> GaussianProc
     return GaussianProcessFit(data.kernel, rows, learns, obstacle)
 
 
-def search_rows(n: int) -> Any:
-    """Numbers of the rows that hyper-parameters are learned from; None for all rows."""
-    most = GaussianProcessFit.search_rows
-    if n <= most:
-        return None
-    return np.sort(np.random.default_rng(0).choice(n, size=most, replace=False))
-
-
 def _require_possible(owner: str, problem: GaussianProcessFit, solver: Solver) -> None:
     """Refuse a solver that the user asks for, if it is impossible.
 
@@ -230,9 +220,11 @@ class FeatureFit:
             assert self.features is not None
             return SpanningSearch(self.features)
         is_given = plan.search is plan.solver
-        rows = None if is_given else search_rows(len(self.data.points))
-        given = plan.given if is_given else None
-        return LandmarkSearch(self.owner, self.data, plan.search, rows, plan.fallback, given=given)
+        given, rows = plan.given if is_given else None, None
+        n, most = len(self.data.points), GaussianProcessFit.search_rows
+        if n > most and not is_given:
+            rows = np.sort(np.random.default_rng(0).choice(n, size=most, replace=False))
+        return LandmarkSearch(self.owner, self.data, plan.search, rows, plan.fallback, given)
 
     def during_search(self, theta: Array) -> dict[str, Any]:
         """The attributes of a model with the features of the search."""

@@ -76,10 +76,6 @@ class Posterior:
         np.fill_diagonal(trace, 0.5 * trace.diagonal())
         return np.asarray(trace.T)  # in the order of C
 
-    def covariance(self, cross: Array, prior: Array) -> Array:
-        """Posterior covariance of the functions at new points."""
-        return np.asarray(self.curvature.covariance(cross, prior))
-
 
 def fit(
     gram: Array | FeatureMatrix,

@@ -7,7 +7,7 @@ matrix without a Cholesky factor), and there may be several maxima.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -99,8 +99,8 @@ def maximise(
     where a step gains less than `enough`, if that is given. Its counts include those of `before`.
     """
     limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
-    search = _Search(objective, limits, report, enough, max_iter, before)
     begin: Array = np.clip(np.asarray(start, dtype=np.float64), *limits.T)
+    search = _Search(objective, limits, report, enough, max_iter, before or Optimum.held(begin))
     first_scales = scales
     search.evaluate(begin)
     search.tell()  # from here on an interrupt leaves a model
@@ -143,26 +143,23 @@ def pilot_search(
     return replace(optimum, scales=np.where(errors < _LARGEST_SCALE, errors, _LARGEST_SCALE))
 
 
+@dataclass(eq=False)
 class _Search:
     """The best point and the counts of L-BFGS-B from several starts."""
 
-    def __init__(
-        self,
-        objective: Objective,
-        bounds: Array,
-        report: Report | None,
-        enough: Enough | None,
-        max_iter: int,
-        before: Optimum | None,
-    ) -> None:
-        self.objective, self.bounds, self.report = objective, bounds, report
-        self.enough, self.max_iter = enough, max_iter
-        self.values: dict[bytes, tuple[float, Array] | None] = {}
-        self.best: tuple[float, Array, Array] | None = None
-        self.ends: list[Array] = []
-        self.failure: BaseException | None = None
-        self.n_iter, self.n_before = (before.n_iter, before.n_evaluations) if before else (0, 0)
-        self.converged = self.stopped = False
+    objective: Objective
+    bounds: Array
+    report: Report | None
+    enough: Enough | None
+    max_iter: int
+    before: Optimum
+    values: dict[bytes, tuple[float, Array] | None] = field(default_factory=dict)
+    best: tuple[float, Array, Array] | None = None
+    ends: list[Array] = field(default_factory=list)
+    failure: BaseException | None = None
+    n_iter: int = 0
+    converged: bool = False
+    stopped: bool = False
 
     def evaluate(self, theta: Array) -> tuple[float, Array] | None:
         """The objective and its gradient, or None where it has no value."""
@@ -267,8 +264,8 @@ class _Search:
             theta=theta,
             value=value,
             gradient_norm=self._gradient_norm(),
-            n_iter=self.n_iter,
-            n_evaluations=self.n_before + len(self.values),
+            n_iter=self.before.n_iter + self.n_iter,
+            n_evaluations=self.before.n_evaluations + len(self.values),
             converged=self.converged,
             at_bounds=np.abs(theta[:, None] - self.bounds) <= slack[:, None],
             stopped=self.stopped,
