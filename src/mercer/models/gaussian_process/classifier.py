@@ -293,8 +293,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             codes = (self._function_values(X) > 0).astype(np.intp)
         else:
             codes = np.argmax(self.predict_proba(X), axis=1)
-        predicted: Labels = self.classes_[codes]
-        return predicted
+        return np.asarray(self.classes_[codes])
 
     def predict_proba(self, X: Any) -> Array:
         """Predict probabilities, averaged over the posterior of the latent functions.

@@ -381,8 +381,7 @@ def neighbourhoods(kernel: Kernel, points: Points, most: int) -> list[NDArray[np
         among = points[rows]
 
         def similarity(row: int, rows: Any = rows, among: Any = among) -> Array:
-            values: Array = kernel(points[[row]], among)[0] / norms[rows]
-            return values
+            return np.asarray(kernel(points[[row]], among)[0] / norms[rows])
 
         first = rows[np.argmin(similarity(rows[rng.integers(len(rows))]))]
         towards = similarity(first)

@@ -194,8 +194,7 @@ class ExplicitPosterior(FeaturePosterior):
             features = block.features - sums.centre
             missed = (block.targets - sums.middle - features @ first) / block.noise[:, None]
             residual = residual + features.T @ missed
-        refined: Array = first + self.elbo.solve(residual)
-        return refined
+        return np.asarray(first + self.elbo.solve(residual))
 
     @cached_property
     def dual(self) -> Array:
@@ -243,8 +242,7 @@ class ExplicitPosterior(FeaturePosterior):
             np.tensordot(self.view(points[rows]) - sums.centre, coefficients, axes=1)
             for rows in parts
         ]
-        values: Array = np.concatenate(drawn) + sums.middle[:, None] + shifts
-        return values
+        return np.asarray(np.concatenate(drawn) + sums.middle[:, None] + shifts)
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> FeaturePosterior:
         """The posterior after further rows, which may have features of their own."""

@@ -261,8 +261,7 @@ class FeaturePosterior(ABC):
         m, t = len(points), self.elbo.n_targets
         factor = factorise(self.covariance(points), 0.0, NOISE)
         deviation = factor.multiply(rng.standard_normal((m, t * number))).reshape(m, t, number)
-        drawn: Array = self.mean(points)[:, :, None] + deviation
-        return drawn
+        return np.asarray(self.mean(points)[:, :, None] + deviation)
 
     # Other rows ---------------------------------------------------------------------------------
 

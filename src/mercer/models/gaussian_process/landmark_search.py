@@ -296,24 +296,18 @@ class Positions:
     @classmethod
     def of(cls, kernel: Kernel, points: Points, owner: str) -> Positions:
         """The positions of rows, all columns of which have to be numbers."""
-        rows = points.data
-        if kernel.input_tags()["pairwise"]:
-            raise cls._refusal(owner, "a kernel matrix")
-        if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "fiu":
-            return cls(kernel, rows.astype(np.float64), None)
+        rows, kind = points.data, type(points.data).__name__
         frame = nw.from_native(rows, pass_through=True, eager_only=True)
-        if isinstance(frame, nw.DataFrame):
+        if kernel.input_tags()["pairwise"]:
+            kind = "a kernel matrix"
+        elif isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "fiu":
+            return cls(kernel, rows.astype(np.float64), None)
+        elif isinstance(frame, nw.DataFrame):
             others = [name for name, dtype in frame.schema.items() if not dtype.is_numeric()]
             if not others:
                 return cls(kernel, frame.to_numpy().astype(np.float64), frame)
             kind = f"the column {others[0]!r} of {frame.schema[others[0]]}"
-        else:
-            kind = type(rows).__name__
-        raise cls._refusal(owner, kind)
-
-    @staticmethod
-    def _refusal(owner: str, kind: str) -> ParameterError:
-        return ParameterError(
+        raise ParameterError(
             f'{owner}: landmarks = "learn" moves landmarks along a gradient, for which all columns '
             f'of X have to be numbers, got {kind}; pass landmarks="rpcholesky", which chooses '
             "among the rows."

@@ -27,7 +27,6 @@ from mercer.models.gaussian_process.features import (
 )
 from mercer.models.gaussian_process.targets import Scaling
 from mercer.parallel import cached_property
-from mercer.rows.rows import as_float64
 from mercer.rows.sums import gram_among
 from mercer.solvers.likelihood.variational_bound import ElboGradient, FeatureRows
 from mercer.solvers.protocol import RidgeAnswer
@@ -135,13 +134,6 @@ class LandmarkObjective(FeatureObjective):
         return lambda: kept
 
 
-def given_landmarks(owner: str, kernel: Kernel, points: Points, solver: Any) -> Landmarks | None:
-    """The landmarks that a user gives, as points or by the numbers of any rows."""
-    if solver == "auto" or not solver.has_landmarks or isinstance(solver.landmarks, str):
-        return None
-    return selection.select(kernel, as_float64(kernel, points), solver.landmarks, owner=owner)
-
-
 def _require_memory(m: int, owner: str) -> None:
     memory.require(8 * _MATRICES * m * m, f"{owner} with {m} landmarks", "take fewer of them")
 
@@ -165,8 +157,7 @@ class LandmarkPosterior(FeaturePosterior):
     @cached_property
     def dual(self) -> Array:
         """The coefficients of the landmarks."""
-        dual: Array = self.view.source.to_coefficients(self.elbo.weights)
-        return dual
+        return np.asarray(self.view.source.to_coefficients(self.elbo.weights))
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.points import Points
-from mercer.landmarks.selection import Landmarks
+from mercer.landmarks.selection import Landmarks, select
 from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess
 from mercer.models.gaussian_process.exact import (
     CRITERIA,
@@ -31,7 +31,7 @@ from mercer.models.gaussian_process.exact import (
 )
 from mercer.models.gaussian_process.explicit import ExplicitPosterior
 from mercer.models.gaussian_process.features import FeaturePosterior
-from mercer.models.gaussian_process.landmarks import IteratedPosterior, given_landmarks
+from mercer.models.gaussian_process.landmarks import IteratedPosterior
 from mercer.models.gaussian_process.plan import (
     FeatureFit,
     FitPlan,
@@ -44,6 +44,7 @@ from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.models.regressor import ScoredRegressor
 from mercer.models.results import NormalPredictions
 from mercer.parallel import cached_property, single_blas
+from mercer.rows.rows import as_float64
 from mercer.solvers.forecast import Forecast
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.maximise import Optimum
@@ -570,9 +571,10 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
                 points, targets = points[self.rows_], targets[self.rows_]
             noise = replace(noise, weights=weights).at_rows(self.rows_)
         kernel = kernel.resolve(points, noise.weights)
-        given = None
-        if not isinstance(self.solver, str):
-            given = given_landmarks(type(self).__name__, kernel, everything, self.solver)
+        given, how = None, getattr(self.solver, "landmarks", "auto")
+        if not isinstance(how, str):  # the user's points, or numbers of any rows
+            everything = as_float64(kernel, everything)
+            given = select(kernel, everything, how, owner=type(self).__name__)
         standard = scaling.standardised(targets)
         data = ExactObjective(kernel, points, standard, noise, self.mean == "constant")
         return data, scaling, given

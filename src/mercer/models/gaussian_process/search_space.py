@@ -146,8 +146,7 @@ class SearchSpace:
         if not number or not len(low):
             return np.empty((0, len(low)))
         seed = check_random_state(random_state).randint(2**31)
-        drawn: Array = low + Halton(len(low), rng=seed).random(number) * (high - low)
-        return drawn
+        return np.asarray(low + Halton(len(low), rng=seed).random(number) * (high - low))
 
     def names_at(self, optimum: Optimum, *, harmless: bool) -> list[str]:
         """Parameters that ended at a bound, as ``"name (low)"`` or ``"name (high)"``."""

@@ -44,13 +44,11 @@ class Scaling:
     @property
     def squares(self) -> Array:
         """The variance of each target."""
-        squares: Array = self.scale**2
-        return squares
+        return np.asarray(self.scale**2)
 
     def standardised(self, y: Array) -> Array:
         """Targets as columns of mean zero and scale one."""
-        standard: Array = (y.reshape(len(y), -1) - self.mean) / self.scale
-        return standard
+        return np.asarray((y.reshape(len(y), -1) - self.mean) / self.scale)
 
     def in_units_of_y(self, standard: Array) -> Array:
         """Values of standardised targets, one column for each, in the units and shape of y."""

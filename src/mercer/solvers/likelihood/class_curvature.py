@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.blas import dsyrk, dtrmm, dtrsm
 from scipy.linalg.lapack import dlauum, dpotrf, dpotri, dpotrs, dtpqrt, dtrtri, dtrtrs
 from scipy.special import expit, softmax
@@ -40,14 +40,12 @@ class LogisticCurvature:
 
     def product(self, values: Array) -> Array:
         """W v."""
-        product: Array = (self._root**2)[:, None] * values
-        return product
+        return np.asarray((self._root**2)[:, None] * values)
 
     def resolvent(self, values: Array) -> Array:
         """(K + W^-1)^-1 v = W^1/2 B^-1 W^1/2 v."""
         root = self._root[:, None]
-        solved: Array = root * dpotrs(self._factor, root * values, lower=True)[0]
-        return solved
+        return np.asarray(root * dpotrs(self._factor, root * values, lower=True)[0])
 
     def trace_part(self) -> tuple[Array, Array]:
         """(K + W^-1)^-1 in Fortran order, zero above the diagonal, and d log Z / d f.
@@ -96,8 +94,7 @@ class SoftmaxCurvature:
 
     def product(self, values: Array) -> Array:
         """W v."""
-        product: Array = self._weights[:, None] * softmax_product(self._mean, values)
-        return product
+        return np.asarray(self._weights[:, None] * softmax_product(self._mean, values))
 
     def resolvent(self, values: Array) -> Array:
         """(K + W^-1)^-1 v."""
@@ -167,8 +164,7 @@ class _Sum:
     def solve(self, right: Array) -> Array:
         """S^-1 b."""
         half = self.half_solve(right)
-        solved: Array = dtrsm(1.0, self._lower, half, lower=True, overwrite_b=True)
-        return solved
+        return np.asarray(dtrsm(1.0, self._lower, half, lower=True, overwrite_b=True))
 
 
 class FeatureMatrix:
@@ -183,8 +179,7 @@ class FeatureMatrix:
 
     def __matmul__(self, right: Array) -> Array:
         """The product F F' v."""
-        product: Array = self.features @ (self.features.T @ right)
-        return product
+        return np.asarray(self.features @ (self.features.T @ right))
 
 
 class FeatureCurvature:
@@ -221,15 +216,13 @@ class FeatureCurvature:
         """W v."""
         if self._binary:
             return np.asarray(self._entries(0, 0)[:, None] * values)
-        product: Array = self._weights[:, None] * softmax_product(self._mean, values)
-        return product
+        return np.asarray(self._weights[:, None] * softmax_product(self._mean, values))
 
     def resolvent(self, values: Array) -> Array:
         """(K + W^-1)^-1 v."""
         curved = self.product(values)
         right = (self._features.T @ curved).T.reshape(-1)
-        half = solve_triangular(self._upper, right, trans="T", check_finite=False)
-        solved = solve_triangular(self._upper, half, check_finite=False)
+        solved = cho_solve((self._upper, False), right, check_finite=False)
         return curved - self.product(self._features @ solved.reshape(values.shape[1], -1).T)
 
     def covariance(self, cross: Array, prior: Array) -> Array:
@@ -262,8 +255,7 @@ def _reversed(triangle: Array) -> Array:
 def _squared(lower: Array, right: Array) -> Array:
     """V' V b for a lower triangle V."""
     half = dtrmm(1.0, lower, right, lower=True)
-    product: Array = dtrmm(1.0, lower, half, lower=True, trans_a=True, overwrite_b=True)
-    return product
+    return np.asarray(dtrmm(1.0, lower, half, lower=True, trans_a=True, overwrite_b=True))
 
 
 def _factorised(gram: Array, root: Array) -> Array:

@@ -81,16 +81,14 @@ def logistic_mean(mean: Array, variance: Array) -> Array:
         smaller[choice] = rule(below[choice], deviation[choice])
     # Rounding must not make the smaller one the larger.
     smaller = np.where(below < 0, np.clip(smaller, 0.0, np.nextafter(0.5, 0.0)), 0.5)
-    probability: Array = np.where(mean > 0, 1 - smaller, smaller)
-    return probability
+    return np.asarray(np.where(mean > 0, 1 - smaller, smaller))
 
 
 def _trapezoidal(mean: Array, deviation: Array) -> Array:
     nodes = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
     weights = np.exp(-(nodes**2) / 2)
     values = expit(mean[:, None] + deviation[:, None] * nodes)
-    total: Array = values @ (weights / weights.sum())
-    return total
+    return np.asarray(values @ (weights / weights.sum()))
 
 
 def _remainder(mean: Array, deviation: Array) -> Array:
@@ -99,8 +97,7 @@ def _remainder(mean: Array, deviation: Array) -> Array:
     m, s = mean[:, None], deviation[:, None]
     below, above = (np.exp(-(((side * z - m) / s) ** 2) / 2) for side in (-1, 1))
     missing = (below - above) @ (weights * expit(-z)) / (np.sqrt(2 * np.pi) * deviation)
-    total: Array = ndtr(mean / deviation) + missing
-    return total
+    return np.asarray(ndtr(mean / deviation) + missing)
 
 
 def softmax_mean(mean: Array, covariance: Array) -> Array:
@@ -126,8 +123,7 @@ def _of_three(mean: Array, covariance: Array) -> Array:
     sorted_ = np.column_stack([first, second, np.maximum(1 - first - second, 0)])
     probability = np.empty(mean.shape)
     np.put_along_axis(probability, order, sorted_, axis=1)
-    total: Array = probability / probability.sum(axis=1, keepdims=True)
-    return total
+    return np.asarray(probability / probability.sum(axis=1, keepdims=True))
 
 
 # Contrasts d and m of the latent functions, for the first class and for the second.
@@ -199,16 +195,14 @@ def _over_sequence(mean: Array, covariance: Array) -> Array:
     contrasts = helmert(mean.shape[1])
     root = _root(contrasts @ covariance @ contrasts.T) @ contrasts
     arguments = mean[:, None, :] + _sequence(mean.shape[1] - 1) @ root
-    probability: Array = softmax(arguments, axis=-1).mean(axis=1)
-    return probability
+    return np.asarray(softmax(arguments, axis=-1).mean(axis=1))
 
 
 def _root(matrices: Array) -> Array:
     """Symmetric square roots, which are continuous in the matrices, unlike eigenvectors."""
     values, vectors = np.linalg.eigh(matrices)
     scaled = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]
-    root: Array = scaled @ vectors.transpose(0, 2, 1)
-    return root
+    return np.asarray(scaled @ vectors.transpose(0, 2, 1))
 
 
 @cache
@@ -216,5 +210,4 @@ def _sequence(dimension: int) -> Array:
     """A Sobol sequence mapped to a standard Gaussian."""
     # Shifted by half a step, so that each coordinate by itself is a midpoint rule.
     uniform = qmc.Sobol(dimension, scramble=False).random(_SEQUENCE_LENGTH)
-    nodes: Array = ndtri(uniform + 0.5 / _SEQUENCE_LENGTH)
-    return nodes
+    return np.asarray(ndtri(uniform + 0.5 / _SEQUENCE_LENGTH))

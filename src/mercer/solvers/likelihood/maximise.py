@@ -115,26 +115,12 @@ def maximise(
 
 
 def pilot_search(
-    subsample: SubsampledObjective,
-    start: ArrayLike,
-    bounds: ArrayLike,
-    *,
-    enough: Enough | None = None,
-    max_iter: int = 200,
-    report: Report | None = None,
+    subsample: SubsampledObjective, start: ArrayLike, bounds: ArrayLike, **options: Any
 ) -> Optimum | None:
     """Maximise a subsampled objective from several starts; None if it has no value anywhere."""
     limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
     try:
-        optimum = maximise(
-            subsample.objective,
-            start,
-            limits,
-            starts=subsample.starts,
-            enough=enough,
-            max_iter=max_iter,
-            report=report,
-        )
+        optimum = maximise(subsample.objective, start, limits, starts=subsample.starts, **options)
         curvature = _curvature(subsample.objective, optimum.theta, limits[:, 1])
     except FAILURES:
         return None

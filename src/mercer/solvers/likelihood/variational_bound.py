@@ -40,7 +40,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, qr, solve_triangular
+from scipy.linalg import cho_solve, eigh, qr, solve_triangular
 
 from mercer.linalg.blocked import cholesky, multiply
 from mercer.linalg.symmetric import mirror
@@ -205,9 +205,7 @@ class Elbo:
 
     def solve(self, right: Array) -> Array:
         """B^-1 b."""
-        half = solve_triangular(self.root, right, trans="T", check_finite=False)
-        solved: Array = solve_triangular(self.root, half, check_finite=False)
-        return solved
+        return np.asarray(cho_solve((self.root, False), right, check_finite=False))
 
     def value(self) -> float:
         """The lower bound, summed over targets."""
@@ -256,5 +254,4 @@ class Elbo:
     def half_solve(self, features: Array) -> Array:
         """U^-T phi: its squared norm is the posterior variance of the part in the features."""
         centred = (features - self.sums.centre).T
-        half: Array = solve_triangular(self.root, centred, trans="T", check_finite=False)
-        return half
+        return np.asarray(solve_triangular(self.root, centred, trans="T", check_finite=False))
