@@ -270,12 +270,7 @@ class ExactPosterior:
         mean, dual = self.gaussian.mean, self.gaussian.dual
         constant = 0.0 if mean is None else mean.value
         common = fitted_attributes(self.data, scaling, dual, self.log_likelihood(), constant)
-        return common | {
-            "points_": self.data.points,
-            "jitter_": self.gaussian.factor.jitter,
-            "_posterior": self,
-            "_objective": self.data,
-        }
+        return common | {"jitter_": self.gaussian.factor.jitter, "_posterior": self}
 
     def variance(self, points: Points) -> Array:
         """The variance of the function at every point, in blocks."""
@@ -412,6 +407,9 @@ def fitted_attributes(
         "log_marginal_likelihood_": log_likelihood - volume,
         "theta_": data.theta,
         "theta_names_": tuple(names),
+        "points_": data.points,
+        "jitter_": 0.0,
+        "_objective": data,
         "_scaling": scaling,
         "_log_volume": volume,
     }

@@ -171,16 +171,6 @@ class ExplicitPosterior(FeaturePosterior):
     objective: ExplicitObjective  # data and solver, at the learned hyper-parameters
     search_warning: str = ""  # a clause about the search; empty if the likelihood was maximised
 
-    @property
-    def points(self) -> Points:
-        """The training points."""
-        return self.data.points
-
-    @property
-    def rows(self) -> NDArray[np.intp]:
-        """The numbers of all rows."""
-        return np.arange(len(self.points))
-
     @cached_property
     def weights(self) -> Array:
         """The coefficients of the features, after one step of iterative refinement.

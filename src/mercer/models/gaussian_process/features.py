@@ -163,14 +163,14 @@ class FeaturePosterior(ABC):
         return self.objective.data
 
     @property
-    @abstractmethod
     def points(self) -> Points:
-        """The points of the sum that is the mean."""
+        """The points of the sum that is the mean: the training points, or landmarks."""
+        return self.data.points
 
     @property
-    @abstractmethod
     def rows(self) -> NDArray[np.intp] | None:
         """The numbers of the rows that these points are; None if they are not rows."""
+        return np.arange(len(self.points))
 
     @property
     @abstractmethod
@@ -215,12 +215,8 @@ class FeaturePosterior(ABC):
         """The attributes of a fitted model, in units of y."""
         value = self.elbo.value() + self._copies()
         common = fitted_attributes(self.data, scaling, self.dual, value, self.constant)
-        return (common | self.quality(scaling)) | {
-            "points_": self.points,
-            "jitter_": 0.0,
-            "_posterior": self,
-            "_objective": self.objective,
-        }
+        own = {"points_": self.points, "_posterior": self, "_objective": self.objective}
+        return common | self.quality(scaling) | own
 
     # New points ---------------------------------------------------------------------------------
 

@@ -59,10 +59,7 @@ class LandmarkObjective(FeatureObjective):
         given: Landmarks | None = None,
     ) -> LandmarkObjective:
         """Choose landmarks for the kernel as the solver says, or take those that are given."""
-        if given is not None:
-            _require_memory(len(given), owner)
-            return cls(data, given.points)
-        how = solver.landmarks
+        how = solver.landmarks if given is None else given
         chosen = selection.select(
             data.kernel,
             data.points,
@@ -73,8 +70,10 @@ class LandmarkObjective(FeatureObjective):
             owner=owner,
             also=("learn",),
         )
-        _require_memory(len(chosen), owner)
-        return cls(data, chosen.points, chosen.indices)
+        m = len(chosen)
+        memory.require(8 * _MATRICES * m * m, f"{owner} with {m} landmarks", "take fewer of them")
+        # Landmarks that are given may be rows of weight zero, which the data do not have.
+        return cls(data, chosen.points, chosen.indices if given is None else None)
 
     def view(self, kernel: Kernel) -> FeatureView:
         """The whitened features of the landmarks at a kernel."""
@@ -132,10 +131,6 @@ class LandmarkObjective(FeatureObjective):
             return lambda: feature_rows(view, data)
         kept = list(feature_rows(view, data))
         return lambda: kept
-
-
-def _require_memory(m: int, owner: str) -> None:
-    memory.require(8 * _MATRICES * m * m, f"{owner} with {m} landmarks", "take fewer of them")
 
 
 @dataclass(frozen=True, eq=False)

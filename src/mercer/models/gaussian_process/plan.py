@@ -114,15 +114,10 @@ def planned(
         _require_possible(owner, problem, given)
     solver = given if is_asked else choose(problem).solver
     quick = NystromSolver(min(problem.search_landmarks, n), "rpcholesky", seed)
-    if solver.is_dense:
-        together = is_asked or n <= problem.exact_rows or not learns
-        whole = together or bool(problem.needs_matrix)
-        if whole:
-            return FitPlan(solver, solver)
+    small = is_asked or n <= problem.exact_rows or not learns
+    if solver.is_approximate or (solver.is_dense and not small and not problem.needs_matrix):
         return FitPlan(solver, quick, fallback=_fallback_budget(n))
-    if solver.is_approximate:
-        return FitPlan(solver, quick, fallback=_fallback_budget(n))
-    if solver.has_features:
+    if solver.is_dense or solver.has_features:
         return FitPlan(solver, solver)
     if is_asked and not solver.is_iterative:
         return FitPlan(given, given, given, given=landmarks)
