@@ -77,9 +77,9 @@ def test_an_unknown_mean_is_a_constant_of_huge_variance() -> None:
         np.testing.assert_allclose(mine, other, rtol=1e-5)
     assert loo_density(found) == pytest.approx(loo_density(limit), abs=1e-5)
     residuals = Y[::-1] + 3
-    dual, constant = found.predictor(residuals)
-    np.testing.assert_allclose(COVARIANCE @ dual + constant, residuals, atol=1e-10)
-    np.testing.assert_allclose(dual.sum(axis=0), 0, atol=1e-12)
+    other = Gaussian.solved(found.factor, residuals, constant=True)
+    np.testing.assert_allclose(COVARIANCE @ other.dual + other.constant, residuals, atol=1e-10)
+    np.testing.assert_allclose(other.dual.sum(axis=0), 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("criterion", [Gaussian.log_likelihood, loo_density])

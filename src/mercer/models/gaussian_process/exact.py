@@ -110,10 +110,6 @@ class ExactObjective:
         """The objective for any theta, also outside the bounds of `Bounded` parameters."""
         return replace(self, kernel=without_bounds(self.kernel))
 
-    def gram(self) -> Array:
-        """The kernel matrix in float64: differences of likelihoods are too small for float32."""
-        return _finite(self.kernel.gram(self.points))
-
     def value(self, theta: Array) -> float:
         """The log marginal likelihood at theta."""
         return ExactPosterior.at(self, theta).log_likelihood()
@@ -215,7 +211,7 @@ class NoiseObjective:
         """Decompose the matrix of a kernel that has no free parameters."""
         weights = data.noise.weights
         root = np.ones(len(data.points)) if weights is None else np.sqrt(weights)
-        matrix = data.gram() * (root[:, None] * root)
+        matrix = _finite(data.kernel.gram(data.points)) * (root[:, None] * root)
         eigenvalues, vectors = eigh(matrix, overwrite_a=True, check_finite=False)
         rotated = vectors.T @ (root[:, None] * data.targets)
         ones = vectors.T @ (root[:, None] * np.ones((1, int(data.constant))))
@@ -252,7 +248,8 @@ class ExactPosterior:
         """Condition at these hyper-parameters."""
         data = objective.at(theta)
         noise = data.noise.diagonal()
-        gaussian = Gaussian.of(data.gram(), noise, data.targets, constant=data.constant)
+        gram = _finite(data.kernel.gram(data.points))
+        gaussian = Gaussian.of(gram, noise, data.targets, constant=data.constant)
         return cls(data, gaussian)
 
     @property
@@ -267,8 +264,7 @@ class ExactPosterior:
 
     def attributes(self, scaling: Scaling) -> dict[str, Any]:
         """The attributes of a fitted model, in units of y."""
-        mean, dual = self.gaussian.mean, self.gaussian.dual
-        constant = 0.0 if mean is None else mean.value
+        dual, constant = self.gaussian.dual, self.gaussian.constant
         common = fitted_attributes(self.data, scaling, dual, self.log_likelihood(), constant)
         return common | {"jitter_": self.gaussian.factor.jitter, "_posterior": self}
 
@@ -314,8 +310,8 @@ class ExactPosterior:
         deviation = np.sqrt(np.broadcast_to(noise, (n,)))
         errors = deviation[:, None] * rng.standard_normal((n, outputs))
         residual = np.repeat(self.data.targets, number, axis=1) - paths[m:] - errors
-        dual, constants = self.gaussian.predictor(residual)
-        drawn: Array = paths[:m] + cross @ dual + constants
+        other = Gaussian.solved(self.gaussian.factor, residual, constant=self.data.constant)
+        drawn: Array = paths[:m] + cross @ other.dual + other.constant
         return drawn.reshape(m, -1, number)
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> ExactPosterior:
@@ -359,7 +355,7 @@ class ExactPosterior:
 
 
 def _finite(gram: Gram) -> Array:
-    """The values of a Gram matrix, if all are finite."""
+    """The values in float64, if all are finite: likelihoods differ by too little for float32."""
     matrix = gram.toarray().astype(np.float64, copy=False)
     return require_finite_values(matrix, gram.kernel)
 
@@ -390,7 +386,7 @@ def fitted_attributes(
     scaling: Scaling,
     dual: Array,
     log_likelihood: float,
-    constant: float | Array,
+    constant: Array,
 ) -> dict[str, Any]:
     """The attributes that a fitted model has for any posterior, in units of y."""
     noise, squares = data.noise, scaling.squares

@@ -235,7 +235,7 @@ class FeatureFit:
 
     @property
     def _searched(self) -> bool:
-        return "search" in self.__dict__
+        return "search" in self.__dict__  # as the cached property leaves it
 
     def _planned(self, theta: Array) -> dict[str, Any]:
         plan = self.plan

@@ -151,7 +151,10 @@ class SearchSpace:
     def names_at(self, optimum: Optimum, *, harmless: bool) -> list[str]:
         """Parameters that ended at a bound, as ``"name (low)"`` or ``"name (high)"``."""
         at_bounds = optimum.at_bounds if harmless else optimum.at_bounds & ~self.harmless
-        return [f"{self.names[i]} ({('low', 'high')[side]})" for i, side in np.argwhere(at_bounds)]
+        names = []
+        for i, side in np.argwhere(at_bounds):
+            names.append(f"{self.names[i]} ({('low', 'high')[side]})")
+        return names
 
 
 def warn_of(owner: str, space: SearchSpace, optimum: Optimum, *clauses: str) -> None:

@@ -66,7 +66,8 @@ class Gaussian:
         cls, gram: Array, noise: float | Array, targets: Array, *, constant: bool = False
     ) -> Gaussian:
         """Factorise ``gram + diag(noise)`` in the memory of `gram`."""
-        return cls.solved(factorise(gram, noise, NOISE), targets, constant=constant)
+        factor = factorise(gram, noise, NOISE)
+        return cls(factor, targets, *_solutions(factor.solve(_columns(targets, constant)), targets))
 
     @classmethod
     def solved(cls, factor: Factor, targets: Array, *, constant: bool) -> Gaussian:
@@ -78,15 +79,14 @@ class Gaussian:
         """Number of targets, which share the covariance."""
         return int(self.targets.shape[1])
 
+    @property
+    def constant(self) -> Array:
+        """The constant of the mean, for each target."""
+        return np.zeros(self.n_targets) if self.mean is None else self.mean.value
+
     def log_likelihood(self) -> float:
         """The logarithm of the density of the targets."""
         return _log_likelihood(self.targets, self.dual, self.factor.log_determinant(), self.mean)
-
-    def predictor(self, residuals: Array) -> tuple[Array, Array]:
-        """Coefficients and constants of the mean for other targets, given as columns."""
-        constant = self.mean is not None
-        solution, mean = _solutions(self.factor.solve(_columns(residuals, constant)), residuals)
-        return solution, np.zeros(residuals.shape[1]) if mean is None else mean.value
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Residuals and variances of each target, given all others."""

@@ -100,7 +100,7 @@ def maximise(
     """
     limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
     begin: Array = np.clip(np.asarray(start, dtype=np.float64), *limits.T)
-    search = _Search(objective, limits, report, enough, max_iter, before or Optimum.held(begin))
+    search = _Search(objective, limits, report, enough, max_iter, before)
     first_scales = scales
     search.evaluate(begin)
     search.tell()  # from here on an interrupt leaves a model
@@ -138,7 +138,7 @@ class _Search:
     report: Report | None
     enough: Enough | None
     max_iter: int
-    before: Optimum
+    before: Optimum | None
     values: dict[bytes, tuple[float, Array] | None] = field(default_factory=dict)
     best: tuple[float, Array, Array] | None = None
     ends: list[Array] = field(default_factory=list)
@@ -245,13 +245,17 @@ class _Search:
                 "the data."
             )
         value, theta, _ = self.best
+        n_iter, n_evaluations = self.n_iter, len(self.values)
+        if self.before is not None:
+            n_iter += self.before.n_iter
+            n_evaluations += self.before.n_evaluations
         slack = _AT_BOUND * (1 + np.abs(theta))
         return Optimum(
             theta=theta,
             value=value,
             gradient_norm=self._gradient_norm(),
-            n_iter=self.before.n_iter + self.n_iter,
-            n_evaluations=self.before.n_evaluations + len(self.values),
+            n_iter=n_iter,
+            n_evaluations=n_evaluations,
             converged=self.converged,
             at_bounds=np.abs(theta[:, None] - self.bounds) <= slack[:, None],
             stopped=self.stopped,
