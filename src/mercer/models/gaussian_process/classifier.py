@@ -258,8 +258,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             )
         if len(self.classes_) == 2 or self.kernel_.input_tags()["pairwise"]:
             return ""
-        exact = self._features is None
-        latent = self._posterior.latent if exact else self._values_at(self.points_)
+        latent = self._posterior.latent if self._features is None else self._values_at(self.points_)
         shares = class_probabilities.softmax_mean(
             latent, np.concatenate(list(self._covariances(self.points_)))
         )

@@ -305,7 +305,7 @@ class ExactPosterior:
         joint[:m, m:] = kernel(points, self.data.points)
         joint[m:, :m] = joint[:m, m:].T
         cross = joint[:m, m:].copy()
-        outputs = self.gaussian.n_targets * number
+        outputs = self.data.targets.shape[1] * number
         paths = factorise(joint, 0.0, NOISE).multiply(rng.standard_normal((m + n, outputs)))
         deviation = np.sqrt(np.broadcast_to(noise, (n,)))
         errors = deviation[:, None] * rng.standard_normal((n, outputs))

@@ -28,7 +28,7 @@ from mercer.models.gaussian_process.features import (
 from mercer.models.gaussian_process.targets import Scaling
 from mercer.parallel import cached_property
 from mercer.rows.sums import gram_among
-from mercer.solvers.likelihood.variational_bound import ElboGradient, FeatureRows
+from mercer.solvers.likelihood.variational_bound import FeatureRows
 from mercer.solvers.protocol import RidgeAnswer
 
 Array = NDArray[np.floating[Any]]
@@ -92,35 +92,28 @@ class LandmarkObjective(FeatureObjective):
         One pass is for the sums, one for the derivatives in the kernel values of each block.
         """
         data = self.data.at(theta)
-        kernel, t = data.kernel, data.targets.shape[1]
+        kernel, t, size = data.kernel, data.targets.shape[1], len(theta) - data.noise.learned
         view = self.view(kernel)
         passes = self._passes(view, data)
         elbo = summed(passes())
-        slopes, size = elbo.gradient(view.source.whitening), len(theta) - data.noise.learned
+        slopes = elbo.gradient(view.source.whitening)
         gradient, moved = np.zeros(len(theta)), np.empty(0)
         if size:
-            inner = gram_among(kernel, self.landmarks).gradient(slopes.square)
-            blocks = (self._in_parameters(kernel, slopes, block) for block in passes())
-            gradient[:size] = inner + sum(blocks)
+            gradient[:size] = gram_among(kernel, self.landmarks).gradient(slopes.square)
         if positions:
-            inner = 2 * kernel.gram(self.landmarks).input_gradient(slopes.square)
-            moved = inner + sum(self._in_positions(kernel, slopes, block) for block in passes())
+            moved = 2 * kernel.gram(self.landmarks).input_gradient(slopes.square)
+        for block in passes() if size or positions else ():
+            points, cross = data.points[block.rows], block.gradient(slopes)
+            if size:
+                gradient[:size] += kernel.gram(points, self.landmarks).gradient(cross)
+                gradient[:size] += kernel.gram(points).diagonal_gradient(-0.5 * t / block.noise)
+            if positions:
+                gram = kernel.gram(self.landmarks, points)
+                moved += gram.input_gradient(np.ascontiguousarray(cross.T))
         copies, copies_slope = data.noise.copies()
         if data.noise.learned:
             gradient[-1] = slopes.noise + t * copies_slope
         return elbo.value() + t * copies, gradient, moved
-
-    def _in_parameters(self, kernel: Kernel, slopes: ElboGradient, block: FeatureRows) -> Array:
-        """The part of a block in the gradient in the parameters of the kernel."""
-        points = self.data.points[block.rows]
-        cross = kernel.gram(points, self.landmarks).gradient(block.gradient(slopes))
-        residual = -0.5 * block.targets.shape[1] / block.noise
-        return cross + kernel.gram(points).diagonal_gradient(residual)
-
-    def _in_positions(self, kernel: Kernel, slopes: ElboGradient, block: FeatureRows) -> Array:
-        """The part of a block in the gradient in the landmarks."""
-        gram = kernel.gram(self.landmarks, self.data.points[block.rows])
-        return gram.input_gradient(np.ascontiguousarray(block.gradient(slopes).T))
 
     def _passes(
         self, view: FeatureView, data: ExactObjective

@@ -75,14 +75,9 @@ class Gaussian:
         return cls(factor, targets, *_solutions(factor.solve(_columns(targets, constant)), targets))
 
     @property
-    def n_targets(self) -> int:
-        """Number of targets, which share the covariance."""
-        return int(self.targets.shape[1])
-
-    @property
     def constant(self) -> Array:
         """The constant of the mean, for each target."""
-        return np.zeros(self.n_targets) if self.mean is None else self.mean.value
+        return np.zeros(self.targets.shape[1]) if self.mean is None else self.mean.value
 
     def log_likelihood(self) -> float:
         """The logarithm of the density of the targets."""
