@@ -221,7 +221,10 @@ class RidgePathDisplay(Display):
         self.loo_line_ = self._errors(self.loo_errors, "leave-one-out", 9, color=BLUE)
         self.gcv_line_ = self._errors(self.gcv_errors, "GCV", 5, color=VERMILION, linestyle="--")
         (self.dof_line_,) = below.plot(self.alphas, self.effective_dof, color=GREEN)
-        ax.set(xscale="log", yscale=self._error_scale(), ylabel="mean squared error")
+        # Errors are 0 for a constant target, and infinite for one row, which cannot be left out.
+        drawn = np.concatenate([self.loo_errors, self.gcv_errors])
+        scale = "log" if np.any(np.isfinite(drawn) & (drawn > 0)) else "linear"
+        ax.set(xscale="log", yscale=scale, ylabel="mean squared error")
         ax.tick_params(axis="x", which="both", labelbottom=False)
         below.set(xlabel=r"$\alpha$", ylabel="degrees of freedom", ylim=(0, None))
         if self.alpha is not None and self.alpha > 0:
@@ -233,14 +236,6 @@ class RidgePathDisplay(Display):
             label_logarithms(ax.yaxis)
         self.figure_.align_ylabels([ax, below])
         return self
-
-    def _error_scale(self) -> str:
-        """The scale of the error axis: linear for errors that a logarithmic axis cannot show.
-
-        Errors are 0 for a constant target, and infinite for one row, which cannot be left out.
-        """
-        drawn = np.concatenate([self.loo_errors, self.gcv_errors])
-        return "log" if np.any(np.isfinite(drawn) & (drawn > 0)) else "linear"
 
     def _split(self, ax: Axes) -> Axes:
         """Give the lower third of a subplot to new axes."""

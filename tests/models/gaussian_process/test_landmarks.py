@@ -203,7 +203,7 @@ def test_gradients_are_finite_differences(kernel: str, noise: str) -> None:
     places = rng.normal(size=(M, 3))
     objective = objective_of(KERNELS[kernel], NOISES[noise], places)
     theta, h = objective.data.theta, 1e-5
-    value, gradient, moved = objective.with_position_gradient(theta)
+    value, gradient, moved = objective.value_and_gradients(theta)
     assert value == pytest.approx(objective.value(theta), rel=1e-12)
     steps = h * np.eye(len(theta))
     differences = [

@@ -6,22 +6,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
 from sklearn.kernel_approximation import RBFSampler
 
 import mercer as mc
 from mercer import memory
-from mercer.exceptions import MemoryForecastError, ParameterError
+from mercer.exceptions import DataError, MemoryForecastError, NumericalWarning, ParameterError
 from mercer.models.gaussian_process import plan
+from mercer.models.gaussian_process.landmarks import LandmarkObjective
 from mercer.solvers.forecast import GaussianProcessFit
-from model_samples import ARD, FEW, MANY, waves
+from model_samples import ARD, FEW, HELD, MANY, QUADRATIC, waves
 
+Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor
 S = mc.solvers
 
 X, Y, _, Z, _, VARIANCES = MANY
 N = len(X)
 RBF = ARD
+ROWS, TARGETS, BOTH, FRESH, WEIGHTS, _ = QUADRATIC
+SMOOTH = 1.7 * mc.RBF(length_scale=2.0)
 POLYNOMIAL = mc.Polynomial(2)
 
 
@@ -192,3 +197,93 @@ def test_a_forecast_lists_every_solver() -> None:
 def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         GP(**{"kernel": POLYNOMIAL, **settings}).fit(X, Y)
+
+
+def test_auto_is_fitted_by_features() -> None:
+    model = GP(POLYNOMIAL).fit(ROWS, TARGETS)
+    assert (model.solver_, model.search_solver_) == (S.Primal(), S.Primal())
+    exact = GP(POLYNOMIAL, solver=S.Cholesky()).fit(ROWS, TARGETS)
+    assert_allclose(model.predict(FRESH, True), exact.predict(FRESH, True), rtol=1e-6)
+
+
+def test_the_map_gets_the_learned_kernel() -> None:
+    model = GP(SMOOTH, solver=waves()).fit(ROWS, TARGETS)
+    assert isinstance(model.search_solver_, S.NystromSolver)
+    assert model.feature_map_.kernel_ == model.kernel_ != SMOOTH
+    held = GP(model.kernel_, model.noise_, solver=waves(), learn=False).fit(ROWS, TARGETS)
+    assert_allclose(held.predict(FRESH, True), model.predict(FRESH, True), rtol=1e-9)
+    own = GP(SMOOTH, solver=waves(kernel=SMOOTH)).fit(
+        ROWS, TARGETS
+    )  # the map has the kernel of the model
+    assert_allclose(own.predict(FRESH), model.predict(FRESH))
+    with pytest.raises(ParameterError, match="the map of RandomFeatures has kernel"):
+        GP(SMOOTH, solver=waves(kernel=mc.RBF(3.0))).fit(ROWS, TARGETS)
+
+
+def test_a_kernel_without_random_frequencies_is_refused_before_the_search() -> None:
+    with pytest.raises(mc.exceptions.NoFeatureMapError):
+        GP(POLYNOMIAL, solver=waves()).fit(ROWS, TARGETS)
+
+
+@pytest.mark.parametrize(("kernel", "solver"), [(POLYNOMIAL, S.Primal()), (SMOOTH, waves())])
+def test_an_interrupt_keeps_the_best_so_far(
+    kernel: mc.Kernel, solver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, calls = LandmarkObjective.value_and_gradient, 0
+
+    def interrupted(self: Any, theta: Array) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 5:
+            raise KeyboardInterrupt
+        return whole(self, theta)
+
+    start = GP(kernel, noise=0.1 * TARGETS.var(), learn=False, solver=S.Cholesky()).fit(
+        ROWS, TARGETS
+    )
+    monkeypatch.setattr(LandmarkObjective, "value_and_gradient", interrupted)
+    model = GP(kernel, solver=solver)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(ROWS, TARGETS)
+    assert model.converged_ is False
+    assert model.n_evaluations_ == 5
+    assert model.log_marginal_likelihood_ > start.log_marginal_likelihood_
+    assert model.predict(FRESH, return_std=True)[1].shape == (9,)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+@pytest.mark.parametrize("y", [TARGETS, BOTH], ids=["one", "two"])
+def test_falkons_mean_is_the_best_over_its_landmarks(weights: Any, y: Array) -> None:
+    rows = np.unique([2, 5, 9, 40, 71, *np.flatnonzero(WEIGHTS == 0)[:2]])
+    solver = S.Falkon(landmarks=rows, tol=1e-12)
+    model = GP(SMOOTH, 0.3, solver=solver, **HELD).fit(ROWS, y, weights)
+    w = np.ones(len(ROWS)) if weights is None else weights
+    C, M = SMOOTH(ROWS, ROWS[rows]), SMOOTH(ROWS[rows])
+    dual = np.linalg.solve(C.T @ (C * w[:, None]) + 0.3 * M, C.T @ (y.T * w).T)
+    assert_allclose(model.predict(FRESH), SMOOTH(FRESH, ROWS[rows]) @ dual, rtol=1e-6)
+    assert_array_equal(model.rows_, rows)
+    assert model.converged_
+    assert model.residual_ < 1e-10
+    share = 1 - np.sum(w * np.einsum("ij,ji->i", C, np.linalg.solve(M, C.T))) / (1.7 * w.sum())
+    assert model.trace_error_ == pytest.approx(share, rel=0.1)  # of its landmarks, from some rows
+    by_landmarks = GP(SMOOTH, 0.3, solver=S.ConjugateGradient(random_state=0), **HELD)
+    std = by_landmarks.fit(ROWS, y, weights).predict(FRESH, return_std=True)[1]
+    assert_allclose(model.predict(FRESH, return_std=True)[1], std, rtol=1e-6)
+
+
+def test_falkon_learns_and_tells_of_itself() -> None:
+    model = GP(SMOOTH, solver=S.Falkon(40, "rpcholesky", random_state=0, tol=1e-8)).fit(
+        ROWS, TARGETS
+    )
+    assert isinstance(model.search_solver_, S.NystromSolver)
+    assert len(model.points_) == len(model.rows_) == 40
+    assert_allclose(model.points_.data, ROWS[model.rows_])
+    again = GP(model.kernel_, model.noise_, solver=S.Cholesky(), learn=False).fit(ROWS, TARGETS)
+    assert_allclose(model.predict(FRESH), again.predict(FRESH), atol=0.1)
+    for action in (lambda: model.update(FRESH, np.zeros(9)), lambda: model.loo_predictions_):
+        with pytest.raises(DataError, match="found by iterations"):
+            action()
+    rows = np.random.default_rng(1).normal(size=(600, 3))
+    few = S.Falkon(20, max_iter=1, tol=1e-12, random_state=0)
+    with pytest.warns(NumericalWarning, match="residual"):
+        assert not GP(SMOOTH, 0.3, solver=few, **HELD).fit(rows, rows[:, 0]).converged_

@@ -156,16 +156,6 @@ def test_the_softmax_mean_does_not_see_common_shifts(n_classes: int) -> None:
     np.testing.assert_allclose(shifted, expected, atol=1e-9)
 
 
-def test_two_classes_of_a_softmax_are_a_logistic_function_of_the_difference() -> None:
-    mean, covariance = gaussians(2, 1.0)
-    difference = np.array([1.0, -1.0])
-    expected = class_probabilities.logistic_mean(
-        mean @ difference, covariance @ difference @ difference
-    )
-    found = class_probabilities.softmax_mean(mean, covariance)[:, 0]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("n_classes", [3, 6])
 def test_the_softmax_mean_is_the_same_in_any_company(n_classes: int) -> None:
     mean, covariance = gaussians(n_classes, 1.0)

@@ -83,7 +83,7 @@ def test_mode_evidence_and_covariance_are_those_of_explicit_matrices(
     np.testing.assert_allclose(K @ found.dual, found.latent, rtol=1e-10, atol=1e-10)
     assert found.log_evidence == pytest.approx(expected.log_evidence, rel=1e-9)
     cross = kernel(THETA, X, Z)
-    covariance = found.covariance(cross, np.full(4, 3.0))
+    covariance = found.curvature.covariance(cross, np.full(4, 3.0))
     for j in range(4):
         wanted = expected.covariance(cross[:, j], 3.0)
         np.testing.assert_allclose(covariance[j], wanted, rtol=1e-8, atol=1e-9)
@@ -117,8 +117,8 @@ def test_a_weight_is_a_number_of_copies(n_classes: int) -> None:
     np.testing.assert_allclose(weighted.latent[rows], repeated.latent, rtol=1e-7, atol=1e-8)
     cross = kernel(THETA, X, Z)
     np.testing.assert_allclose(
-        weighted.covariance(cross, np.full(4, 3.0)),
-        repeated.covariance(cross[rows], np.full(4, 3.0)),
+        weighted.curvature.covariance(cross, np.full(4, 3.0)),
+        repeated.curvature.covariance(cross[rows], np.full(4, 3.0)),
         rtol=1e-7,
         atol=1e-8,
     )

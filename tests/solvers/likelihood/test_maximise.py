@@ -29,7 +29,7 @@ def test_a_maximum_inside_the_bounds() -> None:
     found = maximise.maximise(bowl, np.full(3, 5.0), np.tile([-10, 10], (3, 1)))
     np.testing.assert_allclose(found.theta, 1, atol=1e-5)
     assert found.converged
-    assert not (found.at_low | found.at_high).any()
+    assert not found.at_bounds.any()
     assert found.n_evaluations >= found.n_iter >= 1
     assert found.gradient_norm < 1e-4
 
@@ -38,7 +38,7 @@ def test_a_maximum_at_a_bound_and_a_start_outside() -> None:
     found = maximise.maximise(bowl, [100.0], [[2.0, 4.0]])
     assert found.theta == [2.0]
     assert found.converged
-    assert (found.at_low.tolist(), found.at_high.tolist()) == ([True], [False])
+    assert found.at_bounds.tolist() == [[True, False]]
     assert found.gradient_norm == 0.0
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import ValidityError
 from mercer.linalg.whitening import Whitening, whiten_with_jitter
-from mercer.solvers.likelihood.variational_bound import Elbo, ElboSums
+from mercer.solvers.likelihood.variational_bound import Elbo, FeatureRows
 
 Array = NDArray[np.floating[Any]]
 
@@ -33,7 +33,9 @@ def root_of(K: Array) -> Whitening:
 def bound_of(K: Array, noise: Array, parts: int = 1, *, constant: bool = False) -> Elbo:
     features = root_of(K).apply(K[:, :M].copy())
     sums = (
-        ElboSums.of(features[rows], K.diagonal()[rows], noise[rows], Y[rows], constant=constant)
+        FeatureRows(
+            features[rows], K.diagonal()[rows], noise[rows], Y[rows], constant=constant
+        ).sums()
         for rows in np.array_split(np.arange(N), parts)
     )
     return Elbo(reduce(add, sums))
@@ -65,7 +67,7 @@ def test_an_unknown_mean_is_a_feature_of_huge_variance(parts: int) -> None:
     bound, huge = bound_of(K, NOISE, parts, constant=True), 1e8
     features = root_of(K).apply(K[:, :M].copy())
     wider = np.hstack([features, np.full((N, 1), np.sqrt(huge))])
-    limit = Elbo(ElboSums.of(wider, K.diagonal() + huge, NOISE, Y))
+    limit = Elbo(FeatureRows(wider, K.diagonal() + huge, NOISE, Y).sums())
     # The prior of the constant has the density (2 pi huge)^(-1/2) where the data are.
     unit = T * 0.5 * np.log(2 * np.pi * huge)
     assert bound.value() == pytest.approx(limit.value() + unit, abs=1e-5)
@@ -81,7 +83,7 @@ def test_slopes_are_finite_differences(constant: bool) -> None:
     # Diagonals with room to spare: what landmarks explain of a row moves without its diagonal.
     roomy, root = K.diagonal() + 1, whiten_with_jitter(K[:M, :M], EPS)
     features = root.apply(K[:, :M].copy())
-    sums = ElboSums.of(features, roomy, NOISE, Y, constant=constant)
+    sums = FeatureRows(features, roomy, NOISE, Y, constant=constant).sums()
     slopes = Elbo(sums).gradient(root)
     in_cross = (features @ slopes.inner + Y @ slopes.dual.T + slopes.offset) / NOISE[:, None]
     step = 1e-6
@@ -89,7 +91,7 @@ def test_slopes_are_finite_differences(constant: bool) -> None:
     def moved(square: Array, cross: Array, noise: Array) -> float:
         root = whiten_with_jitter(K[:M, :M] + square, EPS)
         features = root.apply(K[:, :M] + cross)
-        return Elbo(ElboSums.of(features, roomy, noise, Y, constant=constant)).value()
+        return Elbo(FeatureRows(features, roomy, noise, Y, constant=constant).sums()).value()
 
     direction = RNG.normal(size=(M, M))
     direction += direction.T
@@ -115,7 +117,7 @@ def test_posterior_of_the_landmarks() -> None:
 
 def test_features_that_carry_everything_leave_no_gap() -> None:
     diagonal = np.einsum("ij,ij->i", BASIS, BASIS)
-    bound = Elbo(ElboSums.of(BASIS, diagonal, NOISE, Y))
+    bound = Elbo(FeatureRows(BASIS, diagonal, NOISE, Y).sums())
     wanted = log_density(BASIS @ BASIS.T + np.diag(NOISE))
     assert bound.value() == pytest.approx(wanted, rel=1e-11)
     assert bound.upper_value() == pytest.approx(wanted, rel=1e-11)

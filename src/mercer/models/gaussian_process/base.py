@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,13 +22,7 @@ from mercer.kernels.vector import unequal_columns
 from mercer.kernels.wrappers import Scaled
 from mercer.models.representer import RepresenterModel
 from mercer.parallel import single_blas
-from mercer.solvers.likelihood.maximise import (
-    Objective,
-    Optimum,
-    Report,
-    SubsampledObjective,
-    maximise,
-)
+from mercer.solvers.likelihood.maximise import Objective, Optimum, maximise
 
 Array = NDArray[np.floating[Any]]
 Attributes = Callable[[Array], dict[str, Any]]
@@ -47,22 +40,6 @@ FROM_SOME_ROWS = (
 )
 
 
-class LearningObjective(Protocol):
-    """A log marginal likelihood, or a bound of it, as a function of hyper-parameters."""
-
-    def unbounded(self) -> LearningObjective:
-        """The objective for any theta, also outside the bounds of `Bounded` parameters."""
-        ...
-
-    def value(self, theta: Array) -> float:
-        """The objective at theta."""
-        ...
-
-    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
-        """The objective at theta and its gradient."""
-        ...
-
-
 class GaussianProcess(IterativeEstimator, RepresenterModel):
     """Base of models whose kernel is learned by maximising a marginal likelihood.
 
@@ -77,7 +54,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
     gradient_norm_: float
     theta_: Array
     theta_names_: tuple[str, ...]
-    _objective: LearningObjective
+    _objective: Any  # with `unbounded`, `value` and `value_and_gradient`
     _log_volume: float = 0.0  # what the objective exceeds the log marginal likelihood by
 
     def __init__(
@@ -125,7 +102,8 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         """
         check_is_fitted(self, "theta_")
         with self._computing():
-            return self._objective.unbounded().value(self._theta(theta)) - self._log_volume
+            value: float = self._objective.unbounded().value(self._theta(theta))
+        return value - self._log_volume
 
     def log_marginal_likelihood_gradient(
         self, theta: ArrayLike | None = None
@@ -167,25 +145,11 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
 
     # The search ---------------------------------------------------------------------------------
 
-    def _maximise(
-        self,
-        data: Any,
-        objective: Objective,
-        report: Report,
-        subsample: SubsampledObjective | None = None,
-        enough: float | None = None,
-    ) -> Optimum:
-        """Maximise an objective from the start of the hyper-parameters and from restarts."""
-        return maximise(
-            objective,
-            data.space.start,
-            data.space.bounds,
-            starts=data.starts(self.n_restarts, self.random_state),
-            subsample=subsample,
-            enough=enough,
-            max_iter=self.max_iter,
-            report=report,
-        )
+    def _search(self, data: Any, objective: Objective, **options: Any) -> Callable[..., Optimum]:
+        """A search of an objective from the start of the hyper-parameters and from restarts."""
+        options["starts"] = data.starts(self.n_restarts, self.random_state)
+        options["max_iter"] = self.max_iter
+        return partial(maximise, objective, data.space.start, data.space.bounds, **options)
 
     def _learn(
         self,
@@ -217,14 +181,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
             return optimum
         with self._iterations(X, y, None) as report:
             model = attributes if interim is None else interim
-            stopped = False
-
-            def tell(best: Optimum) -> bool:
-                nonlocal stopped
-                stopped = report(partial(fitted, best, model))
-                return stopped
-
-            optimum = replace(search(report=tell), stopped=stopped)
+            optimum = search(report=lambda best: report(partial(fitted, best, model)))
             self.__dict__.update(fitted(optimum, attributes))
         return optimum
 

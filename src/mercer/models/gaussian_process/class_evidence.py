@@ -18,7 +18,7 @@ from mercer.models.gaussian_process.search_space import SearchSpace, Variance, w
 from mercer.parallel import cached_property
 from mercer.rows.rows import as_float64
 from mercer.solvers.likelihood import laplace
-from mercer.solvers.likelihood.class_features import FeatureMatrix
+from mercer.solvers.likelihood.class_curvature import FeatureMatrix
 from mercer.solvers.likelihood.laplace import Posterior
 from mercer.solvers.likelihood.maximise import SubsampledObjective
 
@@ -163,7 +163,7 @@ class LandmarkLaplace:
         dual = features.to_coefficients(matrix.features.T @ posterior.dual)
         explained = float(np.sum(matrix.features**2))
         trace = float(np.sum(kernel.diag(points), dtype=np.float64))
-        posterior.curvature.release()  # type: ignore[attr-defined]
+        posterior.curvature.release()
         return fitted_attributes(kernel, posterior, dual) | {
             "points_": features.points,
             "rows_": self.rows[chosen.indices[features.whitening.kept]],

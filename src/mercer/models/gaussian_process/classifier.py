@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,13 +14,13 @@ from mercer import memory
 from mercer.checks import require_finite_values
 from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.labels import checked_labels, require_two_classes
-from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks.features import LandmarkFeatures
 from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess
 from mercer.models.gaussian_process.class_evidence import LandmarkLaplace, LaplaceObjective
 from mercer.models.gaussian_process.search_space import warn_of
 from mercer.rows.rows import as_float64
+from mercer.sampling import blocks
 from mercer.solvers.likelihood import class_probabilities
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.laplace import Posterior
@@ -208,17 +207,17 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             share = min(1.0, _SEARCH_ROWS / order)
             sample = objective.sample(int(share * len(objective.points)))
             model: Any = objective
-            if order > _EXACT_ROWS and _may_have_landmarks(objective.kernel):
-                model = self._on_landmarks(objective)
+            pairwise = objective.kernel.input_tags()["pairwise"]
+            if order > _EXACT_ROWS and not pairwise and not no_landmarks(objective.kernel):
+                number = max(1, min(_LANDMARKS, _LANDMARKS_OF_ALL // objective.targets.shape[1]))
+                model = LandmarkLaplace(objective, number, type(self).__name__, self.rows_)
             self._check_memory(objective, model)
             self._check_gram(sample if model is not objective else objective)
             search = None
             if self.learn and len(objective.theta):
-                value_and_gradient, pilot = sample.value_and_gradient, sample.subsample()
-                enough = _ENOUGH if sample is not objective else None
-                search = partial(
-                    self._maximise, sample, value_and_gradient, subsample=pilot, enough=enough
-                )
+                enough, pilot = None if sample is objective else _ENOUGH, sample.subsample()
+                value_and_gradient = sample.value_and_gradient
+                search = self._search(sample, value_and_gradient, enough=enough, subsample=pilot)
             with self._computing():
                 known = {"classes_": self.classes_}
                 optimum = self._learn(
@@ -249,11 +248,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         own = None if weights is None else weights.astype(np.float64)
         return LaplaceObjective(kernel, points, targets, own)
 
-    def _on_landmarks(self, objective: LaplaceObjective) -> LandmarkLaplace:
-        """The posterior through landmarks, as many as the number of classes allows."""
-        number = max(1, min(_LANDMARKS, _LANDMARKS_OF_ALL // objective.targets.shape[1]))
-        return LandmarkLaplace(objective, number, type(self).__name__, self.rows_)
-
     def _approximation_warning(self) -> str:
         """Why the approximation cannot be trusted; empty if it can."""
         remedy = "scale the data, or bound the kernel's amplitude with Bounded(value, low, high)"
@@ -264,8 +258,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             )
         if len(self.classes_) == 2 or self.kernel_.input_tags()["pairwise"]:
             return ""
-        exact = self._features is None
-        latent = self._posterior.latent if exact else self._values_at(self.points_)
+        latent = self._posterior.latent if self._features is None else self._values_at(self.points_)
         shares = class_probabilities.softmax_mean(
             latent, np.concatenate(list(self._covariances(self.points_)))
         )
@@ -299,8 +292,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             codes = (self._function_values(X) > 0).astype(np.intp)
         else:
             codes = np.argmax(self.predict_proba(X), axis=1)
-        predicted: Labels = self.classes_[codes]
-        return predicted
+        return np.asarray(self.classes_[codes])
 
     def predict_proba(self, X: Any) -> Array:
         """Predict probabilities, averaged over the posterior of the latent functions.
@@ -377,9 +369,8 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
 
     def _covariances(self, points: Points) -> Iterator[Array]:
         """Posterior covariances of blocks of points; no matrix of all pairs is stored."""
-        step = max(1, _BLOCK // self.dual_coef_.size)
-        for start in range(0, len(points), step):
-            part = points[start : start + step]
+        for rows in blocks(len(points), step=max(1, _BLOCK // self.dual_coef_.size)):
+            part = points[rows]
             prior = np.asarray(self.kernel_.diag(part), dtype=np.float64)
             if self._features is None:
                 cross = np.asarray(self.kernel_(part, self.points_), dtype=np.float64)
@@ -387,7 +378,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
                 cross = np.asarray(self._features(as_float64(self.kernel_, part)), np.float64)
                 prior = prior - np.einsum("ij,ij->i", cross, cross)
             # The transpose is in Fortran order, which LAPACK takes without a copy.
-            yield self._posterior.covariance(cross.T, prior)
+            yield self._posterior.curvature.covariance(cross.T, prior)
 
     # Checks ---------------------------------------------------------------------------------------
 
@@ -409,8 +400,3 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         gram = objective.gram(objective.kernel)
         require_finite_values(gram, objective.kernel, f"{type(self).__name__}: ")
         require_positive(self, objective.kernel, gram, NOISE)
-
-
-def _may_have_landmarks(kernel: Kernel) -> bool:
-    """Whether landmarks can stand for rows: not for noise, nor for a matrix that is given."""
-    return not no_landmarks(kernel) and not kernel.input_tags()["pairwise"]

@@ -32,6 +32,7 @@ from mercer.linalg.cholesky import LADDER, Factor, factorise
 from mercer.models.gaussian_process.search_space import SearchSpace, Variance, without_bounds
 from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.parallel import cached_property
+from mercer.sampling import blocks
 from mercer.solvers.likelihood.gaussian import NOISE, Gaussian, Precision
 from mercer.solvers.likelihood.maximise import Objective, SubsampledObjective
 
@@ -109,10 +110,6 @@ class ExactObjective:
         """The objective for any theta, also outside the bounds of `Bounded` parameters."""
         return replace(self, kernel=without_bounds(self.kernel))
 
-    def gram(self) -> Array:
-        """The kernel matrix in float64: differences of likelihoods are too small for float32."""
-        return _finite(self.kernel.gram(self.points))
-
     def value(self, theta: Array) -> float:
         """The log marginal likelihood at theta."""
         return ExactPosterior.at(self, theta).log_likelihood()
@@ -158,13 +155,8 @@ class ExactObjective:
 
     def at_rows(self, rows: NDArray[np.intp]) -> ExactObjective:
         """The objective of some rows."""
-        weights = None if self.noise.weights is None else self.noise.weights[rows]
-        return replace(
-            self,
-            points=self.points[rows],
-            targets=self.targets[rows],
-            noise=self.noise.of_subset(rows, weights),
-        )
+        points, targets = self.points[rows], self.targets[rows]
+        return replace(self, points=points, targets=targets, noise=self.noise.at_rows(rows))
 
     def by_parts(self, theta: Array, most: int) -> Objective:
         """The sum of the criteria of parts of the rows, of at most so many, close to each other.
@@ -183,12 +175,8 @@ class ExactObjective:
 
     def followed_by(self, points: Points, targets: Array, factors: Array | None) -> ExactObjective:
         """The objective of all of these points, of which the last have these targets."""
-        return replace(
-            self,
-            points=points,
-            targets=np.vstack([self.targets, targets]),
-            noise=self.noise.followed_by(factors, len(targets)),
-        )
+        noise = self.noise.followed_by(factors, len(targets))
+        return replace(self, points=points, targets=np.vstack([self.targets, targets]), noise=noise)
 
     def _typical_rows(self, number: int) -> NDArray[np.intp]:
         """Some rows, half of them anywhere and half around a few of those.
@@ -223,7 +211,7 @@ class NoiseObjective:
         """Decompose the matrix of a kernel that has no free parameters."""
         weights = data.noise.weights
         root = np.ones(len(data.points)) if weights is None else np.sqrt(weights)
-        matrix = data.gram() * (root[:, None] * root)
+        matrix = _finite(data.kernel.gram(data.points)) * (root[:, None] * root)
         eigenvalues, vectors = eigh(matrix, overwrite_a=True, check_finite=False)
         rotated = vectors.T @ (root[:, None] * data.targets)
         ones = vectors.T @ (root[:, None] * np.ones((1, int(data.constant))))
@@ -260,7 +248,8 @@ class ExactPosterior:
         """Condition at these hyper-parameters."""
         data = objective.at(theta)
         noise = data.noise.diagonal()
-        gaussian = Gaussian.of(data.gram(), noise, data.targets, constant=data.constant)
+        gram = _finite(data.kernel.gram(data.points))
+        gaussian = Gaussian.of(gram, noise, data.targets, constant=data.constant)
         return cls(data, gaussian)
 
     @property
@@ -275,22 +264,14 @@ class ExactPosterior:
 
     def attributes(self, scaling: Scaling) -> dict[str, Any]:
         """The attributes of a fitted model, in units of y."""
-        mean, dual = self.gaussian.mean, self.gaussian.dual
-        constant = 0.0 if mean is None else mean.value
+        dual, constant = self.gaussian.dual, self.gaussian.constant
         common = fitted_attributes(self.data, scaling, dual, self.log_likelihood(), constant)
-        return common | {
-            "points_": self.data.points,
-            "jitter_": self.gaussian.factor.jitter,
-            "_posterior": self,
-            "_objective": self.data,
-        }
+        return common | {"jitter_": self.gaussian.factor.jitter, "_posterior": self}
 
     def variance(self, points: Points) -> Array:
         """The variance of the function at every point, in blocks."""
         variance: Array = self.data.kernel.diag(points).astype(np.float64)
-        size = max(1, _BLOCK // max(1, len(self.data.points)))
-        for start in range(0, len(points), size):
-            rows = slice(start, min(start + size, len(points)))
+        for rows in blocks(len(points), step=max(1, _BLOCK // len(self.data.points))):
             half, deviation = self._half_solved(points[rows])
             # Rounding can make a variance negative where data determine the function.
             least = _ROUNDING * variance[rows]
@@ -324,13 +305,13 @@ class ExactPosterior:
         joint[:m, m:] = kernel(points, self.data.points)
         joint[m:, :m] = joint[:m, m:].T
         cross = joint[:m, m:].copy()
-        outputs = self.gaussian.n_targets * number
+        outputs = self.data.targets.shape[1] * number
         paths = factorise(joint, 0.0, NOISE).multiply(rng.standard_normal((m + n, outputs)))
         deviation = np.sqrt(np.broadcast_to(noise, (n,)))
         errors = deviation[:, None] * rng.standard_normal((n, outputs))
         residual = np.repeat(self.data.targets, number, axis=1) - paths[m:] - errors
-        dual, constants = self.gaussian.predictor(residual)
-        drawn: Array = paths[:m] + cross @ dual + constants
+        other = Gaussian.solved(self.gaussian.factor, residual, constant=self.data.constant)
+        drawn: Array = paths[:m] + cross @ other.dual + other.constant
         return drawn.reshape(m, -1, number)
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> ExactPosterior:
@@ -374,7 +355,7 @@ class ExactPosterior:
 
 
 def _finite(gram: Gram) -> Array:
-    """The values of a Gram matrix, if all are finite."""
+    """The values in float64, if all are finite: likelihoods differ by too little for float32."""
     matrix = gram.toarray().astype(np.float64, copy=False)
     return require_finite_values(matrix, gram.kernel)
 
@@ -391,8 +372,7 @@ def neighbourhoods(kernel: Kernel, points: Points, most: int) -> list[NDArray[np
         among = points[rows]
 
         def similarity(row: int, rows: Any = rows, among: Any = among) -> Array:
-            values: Array = kernel(points[[row]], among)[0] / norms[rows]
-            return values
+            return np.asarray(kernel(points[[row]], among)[0] / norms[rows])
 
         first = rows[np.argmin(similarity(rows[rng.integers(len(rows))]))]
         towards = similarity(first)
@@ -406,7 +386,7 @@ def fitted_attributes(
     scaling: Scaling,
     dual: Array,
     log_likelihood: float,
-    constant: float | Array,
+    constant: Array,
 ) -> dict[str, Any]:
     """The attributes that a fitted model has for any posterior, in units of y."""
     noise, squares = data.noise, scaling.squares
@@ -423,6 +403,9 @@ def fitted_attributes(
         "log_marginal_likelihood_": log_likelihood - volume,
         "theta_": data.theta,
         "theta_names_": tuple(names),
+        "points_": data.points,
+        "jitter_": 0.0,
+        "_objective": data,
         "_scaling": scaling,
         "_log_volume": volume,
     }

@@ -24,21 +24,20 @@ from mercer import memory
 from mercer.exceptions import DataError, NumericalWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
 from mercer.models.gaussian_process.features import (
     FeatureObjective,
+    FeaturePosterior,
     FeatureView,
     feature_rows,
     ridge_task,
 )
-from mercer.models.gaussian_process.landmark_search import SearchTally
 from mercer.models.gaussian_process.landmarks import LandmarkObjective
 from mercer.models.gaussian_process.targets import Scaling
 from mercer.parallel import cached_property
 from mercer.sampling import blocks, uniform_rows
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.kernel_features import KernelFeatures
-from mercer.solvers.likelihood.maximise import Optimum, Report, maximise
+from mercer.solvers.likelihood.maximise import Optimum, maximise
 from mercer.solvers.nystrom import NystromSolver
 from mercer.solvers.ridge.feature_problem import InnerProducts
 
@@ -50,8 +49,8 @@ _MATRICES = 10
 _CHOICE_BYTES = 2**30
 # Nats per row by which the maximised bound may be below the likelihood without a warning.
 _MISSED = 1e-4
-# Times that spanning rows are chosen at most.
-_ROUNDS = 3
+# Times that spanning rows are chosen again at most.
+_ROUNDS = 2
 # Nats by which the maximised bound may be below the likelihood before rows are chosen again.
 _GAP = 1e-6
 # The limit in units of the rounding error of the bound.
@@ -124,33 +123,25 @@ class SpanningSearch:
         self.objective, self.solver = objective, objective.solver
         self.current = objective.spanned(objective.data.kernel)
 
-    def maximise(
-        self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
-    ) -> Optimum:
+    def maximise(self, *, n_restarts: int, random_state: Any, **options: Any) -> Optimum:
         """Search from the start and from restarts."""
-        data, tally = self.objective.data, SearchTally(report)
-        subsample = data.subsample(most=_PILOT_ROWS)
-        starts: Any = data.starts(n_restarts, random_state)
-        begin = data.space.start
-        for attempt in range(_ROUNDS):
-            if attempt:
-                self.current = self.objective.spanned(data.at(begin).kernel)
-            tally.add(
-                maximise(
-                    self.current.value_and_gradient,
-                    begin,
-                    data.space.bounds,
-                    starts=starts,
-                    subsample=subsample,
-                    max_iter=max_iter,
-                    report=tally.tell,
-                )
-            )
-            begin, starts, subsample = tally.best.theta, (), None
-            gap, allowed = self._gap(begin)
-            if tally.stopped or gap <= allowed:
+        data = self.objective.data
+        best = maximise(
+            self.current.value_and_gradient,
+            data.space.start,
+            data.space.bounds,
+            starts=data.starts(n_restarts, random_state),
+            subsample=data.subsample(most=_PILOT_ROWS),
+            **options,
+        )
+        for _ in range(_ROUNDS):
+            gap, allowed = self._gap(best.theta)
+            if best.stopped or gap <= allowed:
                 break
-        return tally.best
+            self.current = self.objective.spanned(data.at(best.theta).kernel)
+            objective, bounds = self.current.value_and_gradient, data.space.bounds
+            best = maximise(objective, best.theta, bounds, before=best, **options)
+        return best
 
     def posterior(self, theta: Array) -> ExplicitPosterior:
         """The posterior by features; it warns if the maximised bound was not the likelihood."""
@@ -180,16 +171,6 @@ class ExplicitPosterior(FeaturePosterior):
     objective: ExplicitObjective  # data and solver, at the learned hyper-parameters
     search_warning: str = ""  # a clause about the search; empty if the likelihood was maximised
 
-    @property
-    def points(self) -> Points:
-        """The training points."""
-        return self.data.points
-
-    @property
-    def rows(self) -> NDArray[np.intp]:
-        """The numbers of all rows."""
-        return np.arange(len(self.points))
-
     @cached_property
     def weights(self) -> Array:
         """The coefficients of the features, after one step of iterative refinement.
@@ -203,8 +184,7 @@ class ExplicitPosterior(FeaturePosterior):
             features = block.features - sums.centre
             missed = (block.targets - sums.middle - features @ first) / block.noise[:, None]
             residual = residual + features.T @ missed
-        refined: Array = first + self.elbo.solve(residual)
-        return refined
+        return np.asarray(first + self.elbo.solve(residual))
 
     @cached_property
     def dual(self) -> Array:
@@ -252,8 +232,7 @@ class ExplicitPosterior(FeaturePosterior):
             np.tensordot(self.view(points[rows]) - sums.centre, coefficients, axes=1)
             for rows in parts
         ]
-        values: Array = np.concatenate(drawn) + sums.middle[:, None] + shifts
-        return values
+        return np.asarray(np.concatenate(drawn) + sums.middle[:, None] + shifts)
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> FeaturePosterior:
         """The posterior after further rows, which may have features of their own."""

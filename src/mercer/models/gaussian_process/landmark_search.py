@@ -11,9 +11,8 @@ are too few, the whole matrix of some rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -25,15 +24,11 @@ from mercer.kernels.points import Points
 from mercer.landmarks.selection import Landmarks
 from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.models.gaussian_process.landmarks import LandmarkObjective, LandmarkPosterior
-from mercer.models.gaussian_process.plan import FallbackBudget
-from mercer.parallel import single_blas
 from mercer.solvers.dense import Cholesky
 from mercer.solvers.likelihood.maximise import (
     FAILURES,
     Objective,
     Optimum,
-    PilotResult,
-    Report,
     maximise,
     pilot_search,
 )
@@ -67,6 +62,13 @@ _PILOT_ROWS = 500
 _PILOT_GAIN = 0.01
 
 
+class FallbackBudget(NamedTuple):
+    """Limits of a search whose first landmarks explain too little of the kernel."""
+
+    landmarks: int = 0  # the largest number of landmarks; 0 for those of the solver
+    rows: int = 0  # rows whose whole matrix is used if those are too few; 0 for none
+
+
 class LandmarkSearch:
     """A search of hyper-parameters on some rows, through landmarks."""
 
@@ -75,15 +77,15 @@ class LandmarkSearch:
         owner: str,
         whole: ExactObjective,
         solver: Any,
-        numbers: NDArray[np.intp] | None = None,
-        fallback: FallbackBudget | None = None,
-        given: Landmarks | None = None,
+        numbers: NDArray[np.intp] | None,
+        fallback: FallbackBudget,
+        given: Landmarks | None,
     ) -> None:
         self.owner, self.whole, self.solver, self.numbers = owner, whole, solver, numbers
-        self.given = given
+        self.fallback, self.given = fallback, given
         self.data = whole if numbers is None else whole.at_rows(numbers)
-        self.fallback = FallbackBudget(0) if fallback is None else fallback
-        self.loose = False
+        self.loose, self.best = False, Optimum.held(whole.theta)
+        self.options: dict[str, Any] = {}  # what all calls of `maximise` share
         self.current = self._select(whole.theta)
         moves = isinstance(solver.landmarks, str) and solver.landmarks == "learn"
         self.positions = self._require_positions() if moves else None
@@ -107,59 +109,33 @@ class LandmarkSearch:
         """The posterior of all rows with the current landmarks."""
         return LandmarkPosterior.at(self.objective, theta)
 
-    def maximise(
-        self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
-    ) -> Optimum:
+    def maximise(self, *, n_restarts: int, random_state: Any, **options: Any) -> Optimum:
         """Search from the start and from restarts, and improve the landmarks on the way."""
-        tally, starts = SearchTally(report), self.data.starts(n_restarts, random_state)
-        pilot = self._pilot(tally, max_iter)
-        if tally.stopped:
-            return tally.latest
+        self.options = options
+        starts, space, pilot = self.data.starts(n_restarts, random_state), self.data.space, None
+        subsample = self.data.subsample(most=_PILOT_ROWS)
+        if subsample is not None:
+            pilot = pilot_search(
+                subsample, space.start, space.bounds, enough=_PILOT_GAIN, **self.options
+            )
+        if pilot is not None and pilot.stopped:
+            return pilot
         begin, scales = self._start(pilot)
         if self.loose:
-            ends = np.empty((0, len(begin))) if pilot is None else pilot.ends
-            return self._by_whole_matrix(tally, [begin, *ends], scales, starts, max_iter)
-        objective = self.current.value_and_gradient
-        self._climb(objective, begin, tally, max_iter, starts=starts, scales=scales)
-        self._improve(tally, max_iter)
-        if self.loose and not tally.stopped:
-            return self._by_whole_matrix(tally, [tally.best.theta], scales, (), max_iter)
-        if self.positions is not None and not tally.stopped:
-            self._move(self.positions, tally, max_iter)
-        return tally.best
+            ends = () if pilot is None else pilot.ends
+            return self._by_whole_matrix([begin, *ends], scales, starts)
+        self._climb(self.current.value_and_gradient, begin, starts=starts, scales=scales)
+        self._improve()
+        if self.loose and not self.best.stopped:
+            return self._by_whole_matrix([self.best.theta], scales, ())
+        if self.positions is not None and not self.best.stopped:
+            self._move(self.positions)
+        return self.best
 
-    def _pilot(self, tally: SearchTally, max_iter: int) -> PilotResult | None:
-        """The maximum on some rows, by their whole matrix; None for too few rows."""
-        subsample, space = self.data.subsample(most=_PILOT_ROWS), self.data.space
-        if subsample is None:
-            return None
-        whole = subsample.objective
-
-        def objective(theta: Array) -> tuple[float, Array]:
-            with single_blas():
-                return whole(theta)
-
-        return pilot_search(
-            replace(subsample, objective=objective),
-            space.start,
-            space.bounds,
-            enough=_PILOT_GAIN,
-            max_iter=max_iter,
-            report=tally.tell,
-        )
-
-    def _climb(
-        self, objective: Objective, begin: Array, tally: SearchTally, max_iter: int, **options: Any
-    ) -> None:
-        optimum = maximise(
-            objective,
-            begin,
-            self.data.space.bounds,
-            max_iter=max_iter,
-            report=tally.tell,
-            **{"enough": self._enough} | options,
-        )
-        tally.add(optimum)
+    def _climb(self, objective: Objective, begin: Array, **options: Any) -> None:
+        """Search from here on; the end is no worse than the best point so far."""
+        options = {"enough": self._enough} | options | self.options
+        self.best = maximise(objective, begin, self.data.space.bounds, before=self.best, **options)
 
     def _enough(self, theta: Array) -> float:
         """The gain of a step at which the search stops."""
@@ -168,7 +144,7 @@ class LandmarkSearch:
 
     # Landmarks ----------------------------------------------------------------------------------
 
-    def _start(self, pilot: PilotResult | None) -> tuple[Array, Array | None]:
+    def _start(self, pilot: Optimum | None) -> tuple[Array, Array | None]:
         """Where to begin, with landmarks for it: the pilot's maximum, unless the start is better.
 
         A loose bound cannot tell which is better; then it is the pilot's maximum.
@@ -183,18 +159,18 @@ class LandmarkSearch:
         self.current, self.solver = before
         return start, None
 
-    def _improve(self, tally: SearchTally, max_iter: int) -> None:
+    def _improve(self) -> None:
         """Choose landmarks for the learned kernel and search again, while the bound grows."""
         for _ in range(_ROUNDS if self._chooses_by_kernel else 0):
-            if tally.stopped:
+            if self.best.stopped:
                 return
             before = self.current, self.solver
-            if not self._adapt_to(tally.best.theta) > tally.best.value + _WORTH:
+            if not self._adapt_to(self.best.theta) > self.best.value + _WORTH:
                 self.current, self.solver = before
                 return
             if self.loose:
                 return
-            self._climb(self.current.value_and_gradient, tally.best.theta, tally, max_iter)
+            self._climb(self.current.value_and_gradient, self.best.theta)
 
     def _adapt_to(self, theta: Array) -> float:
         """Choose landmarks for theta, more of them where the bound is loose; return the bound."""
@@ -228,12 +204,7 @@ class LandmarkSearch:
     # The whole matrix ---------------------------------------------------------------------------
 
     def _by_whole_matrix(
-        self,
-        tally: SearchTally,
-        candidates: list[Array],
-        scales: Array | None,
-        starts: Any,
-        max_iter: int,
+        self, candidates: list[Array], scales: Array | None, starts: Any
     ) -> Optimum:
         """Learn from the whole matrix of some rows, and then from those of parts of all rows.
 
@@ -246,12 +217,11 @@ class LandmarkSearch:
         wider = None if scales is None else scales * np.sqrt(n / few)
         begin, *others = self._likeliest(some, candidates)
         options = {"starts": [*others, *starts], "scales": wider, "enough": _EXACT_GAIN}
-        self._climb(some.value_and_gradient, begin, tally, max_iter, **options)
-        if few < n and not tally.stopped:
-            objective = self.data.by_parts(tally.best.theta, few)
-            options = {"scales": scales, "enough": _EXACT_GAIN}
-            self._climb(objective, tally.best.theta, tally, max_iter, **options)
-        return tally.best
+        self._climb(some.value_and_gradient, begin, **options)
+        if few < n and not self.best.stopped:
+            objective = self.data.by_parts(self.best.theta, few)
+            self._climb(objective, self.best.theta, scales=scales, enough=_EXACT_GAIN)
+        return self.best
 
     def _likeliest(self, data: ExactObjective, candidates: list[Array]) -> list[Array]:
         """The two candidates of the largest likelihood, which differ by more than a step."""
@@ -272,17 +242,17 @@ class LandmarkSearch:
     def _require_positions(self) -> Positions:
         """The positions of all rows; a kernel without derivatives in them is refused at once."""
         positions = Positions.of(self.data.kernel, self.data.points, self.owner)
-        landmarks = Positions.of(self.data.kernel, self.current.landmarks, self.owner)
-        self.current = replace(self.current, landmarks=positions.at(landmarks.places))
+        landmarks = positions.at(positions.places[self.current.rows])
+        self.current = replace(self.current, landmarks=landmarks)
         self.data.kernel.gram(self.current.landmarks).input_gradient()
         return positions
 
-    def _move(self, positions: Positions, tally: SearchTally, max_iter: int) -> None:
+    def _move(self, positions: Positions) -> None:
         """Search in hyper-parameters and positions, these in units of the range of the data."""
         rows = positions.places
         low, spread = rows.min(axis=0), np.ptp(rows, axis=0)
         unit = np.where(spread > 0, spread, 1.0)
-        size, space = len(tally.best.theta), self.data.space
+        size, space, best = len(self.best.theta), self.data.space, self.best
 
         def placed(vector: Array) -> LandmarkObjective:
             shares = vector[size:].reshape(-1, len(low))
@@ -290,77 +260,29 @@ class LandmarkSearch:
             return LandmarkObjective(self.data, positions.at(places))
 
         def objective(vector: Array) -> tuple[float, Array]:
-            value, slope, moved = placed(vector).with_position_gradient(vector[:size])
+            value, slope, moved = placed(vector).value_and_gradients(vector[:size])
             return value, np.concatenate([slope, (moved * unit).ravel()])
 
-        def tell(optimum: Optimum) -> bool:
-            if optimum.value >= tally.best.value:
-                self.current = placed(optimum.theta)
-            return tally.tell(_without_positions(optimum, size))
+        def in_theta(optimum: Optimum) -> Optimum:
+            theta, at_bounds = optimum.theta[:size], optimum.at_bounds[:size]
+            return replace(optimum, theta=theta, at_bounds=at_bounds)
 
-        now = Positions.of(self.data.kernel, self.current.landmarks, self.owner)
-        start = (now.places - low) / unit
+        def tell(optimum: Optimum) -> bool:
+            if optimum.value >= best.value:
+                self.current = placed(optimum.theta)
+            return bool(self.options["report"](in_theta(optimum)))
+
+        start = (rows[self.current.rows] - low) / unit
         box = np.column_stack([np.zeros(start.size), np.tile(spread / unit, len(start))])
         optimum = maximise(
             objective,
-            np.concatenate([tally.best.theta, start.ravel()]),
+            np.concatenate([best.theta, start.ravel()]),
             np.vstack([space.bounds, box]),
             enough=lambda vector: max(_MOVING_GAIN * len(rows), self._enough(vector[:size])),
-            max_iter=max_iter,
-            report=tell,
+            before=best,
+            **self.options | {"report": tell},
         )
-        self.current = placed(optimum.theta)
-        tally.add(_without_positions(optimum, size))
-
-
-class SearchTally:
-    """The best point and the counts of several searches, one after another."""
-
-    def __init__(self, report: Callable[[Optimum], bool]) -> None:
-        self.report, self.stopped = report, False
-        self._best: Optimum | None = None
-        self._latest: Optimum | None = None
-
-    @property
-    def latest(self) -> Optimum:
-        """The optimum that was reported last."""
-        assert self._latest is not None
-        return self._latest
-
-    @property
-    def best(self) -> Optimum:
-        """The best point of the searches so far."""
-        assert self._best is not None
-        return self._best
-
-    def tell(self, optimum: Optimum) -> bool:
-        """Report an optimum with the counts of the searches before; whether to stop."""
-        self._latest = self._counted(optimum)
-        self.stopped = self.report(self._latest)
-        return self.stopped
-
-    def add(self, optimum: Optimum) -> None:
-        """End one search: it began at the best point so far, and ended at no worse one."""
-        self._best = self._counted(optimum)
-
-    def _counted(self, optimum: Optimum) -> Optimum:
-        if self._best is None:
-            return optimum
-        return replace(
-            optimum,
-            n_iter=optimum.n_iter + self._best.n_iter,
-            n_evaluations=optimum.n_evaluations + self._best.n_evaluations,
-        )
-
-
-def _without_positions(optimum: Optimum, size: int) -> Optimum:
-    """The optimum of the hyper-parameters alone, which are the first entries of theta."""
-    return replace(
-        optimum,
-        theta=optimum.theta[:size],
-        at_low=optimum.at_low[:size],
-        at_high=optimum.at_high[:size],
-    )
+        self.current, self.best = placed(optimum.theta), in_theta(optimum)
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,24 +296,18 @@ class Positions:
     @classmethod
     def of(cls, kernel: Kernel, points: Points, owner: str) -> Positions:
         """The positions of rows, all columns of which have to be numbers."""
-        rows = points.data
-        if kernel.input_tags()["pairwise"]:
-            raise cls._refusal(owner, "a kernel matrix")
-        if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "fiu":
-            return cls(kernel, rows.astype(np.float64), None)
+        rows, kind = points.data, type(points.data).__name__
         frame = nw.from_native(rows, pass_through=True, eager_only=True)
-        if isinstance(frame, nw.DataFrame):
+        if kernel.input_tags()["pairwise"]:
+            kind = "a kernel matrix"
+        elif isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "fiu":
+            return cls(kernel, rows.astype(np.float64), None)
+        elif isinstance(frame, nw.DataFrame):
             others = [name for name, dtype in frame.schema.items() if not dtype.is_numeric()]
             if not others:
                 return cls(kernel, frame.to_numpy().astype(np.float64), frame)
             kind = f"the column {others[0]!r} of {frame.schema[others[0]]}"
-        else:
-            kind = type(rows).__name__
-        raise cls._refusal(owner, kind)
-
-    @staticmethod
-    def _refusal(owner: str, kind: str) -> ParameterError:
-        return ParameterError(
+        raise ParameterError(
             f'{owner}: landmarks = "learn" moves landmarks along a gradient, for which all columns '
             f'of X have to be numbers, got {kind}; pass landmarks="rpcholesky", which chooses '
             "among the rows."

@@ -17,10 +17,9 @@ from mercer.landmarks import selection
 from mercer.landmarks.features import LandmarkFeatures
 from mercer.landmarks.selection import Landmarks
 from mercer.models.gaussian_process.exact import ExactObjective
-from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
 from mercer.models.gaussian_process.features import (
     FeatureObjective,
-    FeatureRows,
+    FeaturePosterior,
     FeatureView,
     feature_rows,
     ridge_task,
@@ -28,9 +27,8 @@ from mercer.models.gaussian_process.features import (
 )
 from mercer.models.gaussian_process.targets import Scaling
 from mercer.parallel import cached_property
-from mercer.rows.rows import as_float64
 from mercer.rows.sums import gram_among
-from mercer.solvers.likelihood.variational_bound import ElboGradient
+from mercer.solvers.likelihood.variational_bound import FeatureRows
 from mercer.solvers.protocol import RidgeAnswer
 
 Array = NDArray[np.floating[Any]]
@@ -61,10 +59,7 @@ class LandmarkObjective(FeatureObjective):
         given: Landmarks | None = None,
     ) -> LandmarkObjective:
         """Choose landmarks for the kernel as the solver says, or take those that are given."""
-        if given is not None:
-            _require_memory(len(given), owner)
-            return cls(data, given.points)
-        how = solver.landmarks
+        how = solver.landmarks if given is None else given
         chosen = selection.select(
             data.kernel,
             data.points,
@@ -75,8 +70,10 @@ class LandmarkObjective(FeatureObjective):
             owner=owner,
             also=("learn",),
         )
-        _require_memory(len(chosen), owner)
-        return cls(data, chosen.points, chosen.indices)
+        m = len(chosen)
+        memory.require(8 * _MATRICES * m * m, f"{owner} with {m} landmarks", "take fewer of them")
+        # Landmarks that are given may be rows of weight zero, which the data do not have.
+        return cls(data, chosen.points, chosen.indices if given is None else None)
 
     def view(self, kernel: Kernel) -> FeatureView:
         """The whitened features of the landmarks at a kernel."""
@@ -85,45 +82,38 @@ class LandmarkObjective(FeatureObjective):
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """The bound at theta and its gradient."""
-        value, gradient, _ = self._gradients(theta, positions=False)
-        return value, gradient
+        return self.value_and_gradients(theta, positions=False)[:2]
 
-    def with_position_gradient(self, theta: Array) -> tuple[float, Array, Array]:
-        """The bound, its gradient in theta, and that in the positions of the landmarks."""
-        return self._gradients(theta, positions=True)
+    def value_and_gradients(
+        self, theta: Array, *, positions: bool = True
+    ) -> tuple[float, Array, Array]:
+        """The bound, its gradient in theta, and that in the positions of the landmarks.
 
-    def _gradients(self, theta: Array, *, positions: bool) -> tuple[float, Array, Array]:
-        """One pass for the sums, one for the derivatives in the kernel values of each block."""
+        One pass is for the sums, one for the derivatives in the kernel values of each block.
+        """
         data = self.data.at(theta)
-        kernel, t = data.kernel, data.targets.shape[1]
+        kernel, t, size = data.kernel, data.targets.shape[1], len(theta) - data.noise.learned
         view = self.view(kernel)
         passes = self._passes(view, data)
         elbo = summed(passes())
-        slopes, size = elbo.gradient(view.source.whitening), len(theta) - data.noise.learned
+        slopes = elbo.gradient(view.source.whitening)
         gradient, moved = np.zeros(len(theta)), np.empty(0)
         if size:
-            inner = gram_among(kernel, self.landmarks).gradient(slopes.square)
-            blocks = (self._in_parameters(kernel, slopes, block) for block in passes())
-            gradient[:size] = inner + sum(blocks)
+            gradient[:size] = gram_among(kernel, self.landmarks).gradient(slopes.square)
         if positions:
-            inner = 2 * kernel.gram(self.landmarks).input_gradient(slopes.square)
-            moved = inner + sum(self._in_positions(kernel, slopes, block) for block in passes())
+            moved = 2 * kernel.gram(self.landmarks).input_gradient(slopes.square)
+        for block in passes() if size or positions else ():
+            points, cross = data.points[block.rows], block.gradient(slopes)
+            if size:
+                gradient[:size] += kernel.gram(points, self.landmarks).gradient(cross)
+                gradient[:size] += kernel.gram(points).diagonal_gradient(-0.5 * t / block.noise)
+            if positions:
+                gram = kernel.gram(self.landmarks, points)
+                moved += gram.input_gradient(np.ascontiguousarray(cross.T))
         copies, copies_slope = data.noise.copies()
         if data.noise.learned:
             gradient[-1] = slopes.noise + t * copies_slope
         return elbo.value() + t * copies, gradient, moved
-
-    def _in_parameters(self, kernel: Kernel, slopes: ElboGradient, block: FeatureRows) -> Array:
-        """The part of a block in the gradient in the parameters of the kernel."""
-        points = self.data.points[block.rows]
-        cross = kernel.gram(points, self.landmarks).gradient(block.gradient(slopes))
-        residual = -0.5 * block.targets.shape[1] / block.noise
-        return cross + kernel.gram(points).diagonal_gradient(residual)
-
-    def _in_positions(self, kernel: Kernel, slopes: ElboGradient, block: FeatureRows) -> Array:
-        """The part of a block in the gradient in the landmarks."""
-        gram = kernel.gram(self.landmarks, self.data.points[block.rows])
-        return gram.input_gradient(np.ascontiguousarray(block.gradient(slopes).T))
 
     def _passes(
         self, view: FeatureView, data: ExactObjective
@@ -134,17 +124,6 @@ class LandmarkObjective(FeatureObjective):
             return lambda: feature_rows(view, data)
         kept = list(feature_rows(view, data))
         return lambda: kept
-
-
-def given_landmarks(owner: str, kernel: Kernel, points: Points, solver: Any) -> Landmarks | None:
-    """The landmarks that a user gives, as points or by the numbers of any rows."""
-    if solver == "auto" or not solver.has_landmarks or isinstance(solver.landmarks, str):
-        return None
-    return selection.select(kernel, as_float64(kernel, points), solver.landmarks, owner=owner)
-
-
-def _require_memory(m: int, owner: str) -> None:
-    memory.require(8 * _MATRICES * m * m, f"{owner} with {m} landmarks", "take fewer of them")
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,13 +145,7 @@ class LandmarkPosterior(FeaturePosterior):
     @cached_property
     def dual(self) -> Array:
         """The coefficients of the landmarks."""
-        dual: Array = self.view.source.to_coefficients(self.elbo.weights)
-        return dual
-
-    def mean(self, points: Points) -> Array:
-        """The mean at every point, one column for each target."""
-        gram = self.data.kernel.gram(points, self.points)
-        return np.asarray(gram @ self.dual, dtype=np.float64) + self.constant
+        return np.asarray(self.view.source.to_coefficients(self.elbo.weights))
 
 
 @dataclass(frozen=True, eq=False)

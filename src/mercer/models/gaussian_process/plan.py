@@ -1,4 +1,4 @@
-"""Which solver a Gaussian process takes, for its hyper-parameters and for its posterior.
+"""The plan of a fit: which solver serves the hyper-parameters, and which the posterior.
 
 The rule of "auto", in the order in which it is applied:
 
@@ -20,17 +20,32 @@ hyper-parameters are learned from the whole matrix of 2,000 rows, and then from 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer import memory
 from mercer.estimator.base import shown
 from mercer.exceptions import ParameterError
 from mercer.landmarks.selection import Landmarks, require_no_noise
-from mercer.models.gaussian_process.exact import ExactObjective
-from mercer.rows.rows import InMemory, RowBlock
+from mercer.models.gaussian_process.exact import ExactObjective, ExactPosterior
+from mercer.models.gaussian_process.explicit import (
+    ExplicitObjective,
+    ExplicitPosterior,
+    SpanningSearch,
+)
+from mercer.models.gaussian_process.features import FeaturePosterior, ridge_task
+from mercer.models.gaussian_process.landmark_search import FallbackBudget, LandmarkSearch
+from mercer.models.gaussian_process.landmarks import (
+    IteratedPosterior,
+    LandmarkObjective,
+    LandmarkPosterior,
+)
+from mercer.models.gaussian_process.targets import Scaling
+from mercer.parallel import cached_property
+from mercer.rows.rows import InMemory, RowBlock, as_float64
 from mercer.solvers.dense import FACTOR_MATRICES, Cholesky
 from mercer.solvers.forecast import (
     Forecast,
@@ -42,6 +57,8 @@ from mercer.solvers.forecast import forecast as price_all
 from mercer.solvers.nystrom import NystromSolver
 from mercer.solvers.protocol import Solver, checked_solver
 
+Array = NDArray[np.floating[Any]]
+
 # Bytes beyond which landmarks are drawn at random rather than by a factor of all rows.
 _CHOICE_BYTES = 2**30
 # Variance of noise, as a share of that of the function, with which iterations take long.
@@ -50,24 +67,13 @@ _LITTLE_NOISE = 1e-4
 _FACTOR_ROWS = 25_000
 
 
-@dataclass(frozen=True)
-class FallbackBudget:
-    """Limits of a search whose first landmarks explain too little of the kernel."""
-
-    landmarks: int  # the largest number of landmarks
-    # number of rows whose whole matrix is used if those landmarks are too few; 0 for no rows
-    rows: int = 0
-
-
-@dataclass(frozen=True)
-class FitPlan:
+class FitPlan(NamedTuple):
     """The solvers and landmarks of the fit of a Gaussian process."""
 
     solver: Any  # the solver of the posterior
     search: Any  # the solver of the hyper-parameters
     landmarks: Any = None  # the solver that chooses landmarks for variances, if they use some
-    # limits of the search; None if its solver is the user's or needs no landmarks
-    fallback: FallbackBudget | None = None
+    fallback: FallbackBudget = FallbackBudget()  # limits of the search
     given: Landmarks | None = None  # the user's landmarks of the mean, if there are some
     # variance of the noise, as a share of that of the function, below which iterations would not
     # converge, and the posterior is that of the whole matrix
@@ -108,15 +114,10 @@ def planned(
         _require_possible(owner, problem, given)
     solver = given if is_asked else choose(problem).solver
     quick = NystromSolver(min(problem.search_landmarks, n), "rpcholesky", seed)
-    if solver.is_dense:
-        together = is_asked or n <= problem.exact_rows or not learns
-        whole = together or bool(problem.needs_matrix)
-        if whole:
-            return FitPlan(solver, solver)
+    small = is_asked or n <= problem.exact_rows or not learns
+    if solver.is_approximate or (solver.is_dense and not small and not problem.needs_matrix):
         return FitPlan(solver, quick, fallback=_fallback_budget(n))
-    if solver.is_approximate:
-        return FitPlan(solver, quick, fallback=_fallback_budget(n))
-    if solver.has_features:
+    if solver.is_dense or solver.has_features:
         return FitPlan(solver, solver)
     if is_asked and not solver.is_iterative:
         return FitPlan(given, given, given, given=landmarks)
@@ -159,14 +160,6 @@ def _problem(data: ExactObjective, learns: bool, criterion: str) -> GaussianProc
     return GaussianProcessFit(data.kernel, rows, learns, obstacle)
 
 
-def search_rows(n: int) -> Any:
-    """Numbers of the rows that hyper-parameters are learned from; None for all rows."""
-    most = GaussianProcessFit.search_rows
-    if n <= most:
-        return None
-    return np.sort(np.random.default_rng(0).choice(n, size=most, replace=False))
-
-
 def _require_possible(owner: str, problem: GaussianProcessFit, solver: Solver) -> None:
     """Refuse a solver that the user asks for, if it is impossible.
 
@@ -189,3 +182,103 @@ def _affordable_choice(problem: GaussianProcessFit) -> str:
     """How landmarks are chosen: by pivots of a factor of all rows, unless that is too large."""
     size = 1.2 * 8 * problem.n * problem.landmarks
     return "rpcholesky" if size <= min(_CHOICE_BYTES, problem.free / 4) else "uniform"
+
+
+class FeatureFit:
+    """A fit through features: the attributes of the model during the search, and after it."""
+
+    def __init__(
+        self,
+        owner: str,
+        data: ExactObjective,
+        plan: FitPlan,
+        scaling: Scaling,
+        numbers: NDArray[np.intp],
+    ) -> None:
+        self.owner, self.plan, self.scaling, self.numbers = owner, plan, scaling, numbers
+        # What landmarks leave unexplained is below the rounding of float32.
+        self.data = replace(data, points=as_float64(data.kernel, data.points))
+        self.features: ExplicitObjective | None = None
+        solver = plan.solver
+        if solver.is_approximate:
+            task = ridge_task(self.data, owner)
+            solver.features(task)  # tries the map before the search begins
+            solver = solver.for_other_kernels(task)
+        if solver.has_features:
+            self.features = ExplicitObjective(self.data, solver, owner)
+
+    @cached_property
+    def search(self) -> LandmarkSearch | SpanningSearch:
+        """The search of hyper-parameters; on some rows where all of them are too many."""
+        plan = self.plan
+        if plan.search.has_features:
+            assert self.features is not None
+            return SpanningSearch(self.features)
+        is_given = plan.search is plan.solver
+        given, rows = plan.given if is_given else None, None
+        n, most = len(self.data.points), GaussianProcessFit.search_rows
+        if n > most and not is_given:
+            rows = np.sort(np.random.default_rng(0).choice(n, size=most, replace=False))
+        return LandmarkSearch(self.owner, self.data, plan.search, rows, plan.fallback, given)
+
+    def during_search(self, theta: Array) -> dict[str, Any]:
+        """The attributes of a model with the features of the search."""
+        return self._attributes(self.search.posterior(theta)) | {
+            "solver_": self.plan.search,
+            "search_solver_": self.search.solver,
+        }
+
+    def after_search(self, theta: Array) -> dict[str, Any]:
+        """The attributes of the model that was planned."""
+        planned = self._planned(theta)
+        return planned | ({"search_solver_": self.search.solver} if self._searched else {})
+
+    @property
+    def _searched(self) -> bool:
+        return "search" in self.__dict__  # as the cached property leaves it
+
+    def _planned(self, theta: Array) -> dict[str, Any]:
+        plan = self.plan
+        if plan.search.has_features and self._searched:
+            return self._attributes(self.search.posterior(theta))
+        if self.features is not None:
+            return self._attributes(ExplicitPosterior.at(self.features, theta))
+        if plan.solver.is_dense:
+            return self._exact(theta)
+        if self.data.at(theta).noise_share < plan.least_noise:
+            return self._exact(theta) | {"solver_": Cholesky()}
+        posterior = LandmarkPosterior.at(self._objective(theta), theta)
+        if plan.solver.is_iterative:
+            # Landmarks that are given may be rows of weight zero.
+            mean = plan.solver
+            if plan.given is not None:
+                mean = mean.replace(landmarks=plan.given)
+            posterior = IteratedPosterior.solved(posterior, mean, self.owner)
+        return self._attributes(posterior)
+
+    def _exact(self, theta: Array) -> dict[str, Any]:
+        """The posterior by the whole matrix, and the bounds by the landmarks of the search."""
+        exact = ExactPosterior.at(self.data, theta).attributes(self.scaling)
+        if self.search.solver.is_dense:
+            return exact
+        return self.search.posterior(theta).quality(self.scaling) | exact
+
+    def _objective(self, theta: Array) -> LandmarkObjective:
+        """The landmarks of the posterior: those of the search, if it had as many."""
+        plan = self.plan
+        shared = plan.landmarks is plan.search and self._searched
+        if shared and isinstance(self.search, LandmarkSearch):
+            return self.search.objective
+        given = plan.given if plan.landmarks is plan.solver else None
+        data = self.data.at(theta)
+        return LandmarkObjective.selected(data, plan.landmarks, self.owner, given)
+
+    def _attributes(self, posterior: FeaturePosterior) -> dict[str, Any]:
+        return posterior.attributes(self.scaling) | {"rows_": self._numbers(posterior)}
+
+    def _numbers(self, posterior: FeaturePosterior) -> NDArray[np.intp] | None:
+        """The rows of X over which the mean is a sum, if they are rows."""
+        plan, iterated = self.plan, isinstance(posterior, IteratedPosterior)
+        if plan.given is not None and (iterated or plan.search is plan.solver):
+            return plan.given.indices
+        return None if posterior.rows is None else self.numbers[posterior.rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -18,7 +19,7 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.points import Points
-from mercer.landmarks.selection import Landmarks
+from mercer.landmarks.selection import Landmarks, select
 from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess
 from mercer.models.gaussian_process.exact import (
     CRITERIA,
@@ -29,15 +30,21 @@ from mercer.models.gaussian_process.exact import (
     require_covariance,
 )
 from mercer.models.gaussian_process.explicit import ExplicitPosterior
-from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
-from mercer.models.gaussian_process.fit_on_features import FeatureFit
-from mercer.models.gaussian_process.landmarks import IteratedPosterior, given_landmarks
-from mercer.models.gaussian_process.plan import FitPlan, forecast, planned, require_solver
+from mercer.models.gaussian_process.features import FeaturePosterior
+from mercer.models.gaussian_process.landmarks import IteratedPosterior
+from mercer.models.gaussian_process.plan import (
+    FeatureFit,
+    FitPlan,
+    forecast,
+    planned,
+    require_solver,
+)
 from mercer.models.gaussian_process.search_space import warn_of
 from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.models.regressor import ScoredRegressor
 from mercer.models.results import NormalPredictions
 from mercer.parallel import cached_property, single_blas
+from mercer.rows.rows import as_float64
 from mercer.solvers.forecast import Forecast
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.maximise import Optimum
@@ -50,8 +57,6 @@ _CONSTANT = (
     "(pass the kernel that you expect, with learn=False and a noise)"
 )
 
-# What the mean of a process can be.
-_MEANS = ("constant", "sample", "zero")
 # Attributes that an update makes invalid.
 _OF_ROWS = ("loo_predictions_", "loo_log_density_", "lower_bound_", "upper_bound_", "trace_error_")
 # Nats per row by which a bound may be below the likelihood without a warning.
@@ -564,11 +569,12 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             noise.require_some(self)
             if len(self.rows_) < len(points):
                 points, targets = points[self.rows_], targets[self.rows_]
-            noise = noise.of_subset(self.rows_, weights[self.rows_])
+            noise = replace(noise, weights=weights).at_rows(self.rows_)
         kernel = kernel.resolve(points, noise.weights)
-        given = None
-        if not isinstance(self.solver, str):
-            given = given_landmarks(type(self).__name__, kernel, everything, self.solver)
+        given, how = None, getattr(self.solver, "landmarks", "auto")
+        if not isinstance(how, str):  # the user's points, or numbers of any rows
+            everything = as_float64(kernel, everything)
+            given = select(kernel, everything, how, owner=type(self).__name__)
         standard = scaling.standardised(targets)
         data = ExactObjective(kernel, points, standard, noise, self.mean == "constant")
         return data, scaling, given
@@ -593,11 +599,10 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         by_spectrum = plan.search.eigenvectors and self.criterion == "marginal_likelihood"
         search = None
         if learns and by_spectrum and data.noise.learned and len(data.theta) == 1:
-            search = partial(self._maximise, data, NoiseObjective.of(data).value_and_gradient)
+            search = self._search(data, NoiseObjective.of(data).value_and_gradient)
         elif learns:
             objective = partial(data.value_and_gradient, criterion=self.criterion)
-            subsample = data.subsample(self.criterion)
-            search = partial(self._maximise, data, objective, subsample=subsample)
+            search = self._search(data, objective, subsample=data.subsample(self.criterion))
 
         def attributes(theta: Array) -> dict[str, Any]:
             return ExactPosterior.at(data, theta).attributes(scaling)
@@ -634,16 +639,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__
-        if self.criterion not in CRITERIA:
-            raise ParameterError(
-                f"{owner}: criterion = {self.criterion!r} is unknown; pass one of "
-                f"{', '.join(map(repr, CRITERIA))}."
-            )
-        if self.mean not in _MEANS:
-            raise ParameterError(
-                f"{owner}: mean = {self.mean!r} is unknown; pass one of "
-                f"{', '.join(map(repr, _MEANS))}."
-            )
+        checks.require_choice(owner, "criterion", self.criterion, CRITERIA)
+        checks.require_choice(owner, "mean", self.mean, ("constant", "sample", "zero"))
         require_solver(owner, self.solver)
         checks.require_flags(self, "normalize_y")
         self._check_learning()

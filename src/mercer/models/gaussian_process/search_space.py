@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,14 +146,11 @@ class SearchSpace:
         if not number or not len(low):
             return np.empty((0, len(low)))
         seed = check_random_state(random_state).randint(2**31)
-        drawn: Array = low + Halton(len(low), rng=seed).random(number) * (high - low)
-        return drawn
+        return np.asarray(low + Halton(len(low), rng=seed).random(number) * (high - low))
 
     def names_at(self, optimum: Optimum, *, harmless: bool) -> list[str]:
         """Parameters that ended at a bound, as ``"name (low)"`` or ``"name (high)"``."""
-        at_bounds = np.column_stack([optimum.at_low, optimum.at_high])
-        if not harmless:
-            at_bounds &= ~self.harmless
+        at_bounds = optimum.at_bounds if harmless else optimum.at_bounds & ~self.harmless
         names = []
         for i, side in np.argwhere(at_bounds):
             names.append(f"{self.names[i]} ({('low', 'high')[side]})")
@@ -210,25 +206,27 @@ def _places(place: _Place) -> Iterator[_Place]:
 
 def _natural_range(entry: ParameterEntry, place: _Place, variance: Variance) -> _Range:
     """The range of a parameter, on the scale of the data where the data have one for it."""
-    name = entry.path.split("__")[-1]
+    values, name = np.reshape(entry.value, (-1, 1)).astype(np.float64), entry.path.split("__")[-1]
     if isinstance(entry.declaration, Real):
-        values = np.reshape(entry.value, (-1, 1)).astype(np.float64)
         around = (1 + np.abs(values)) * (-1.0, 1.0)
         return _Range((-np.inf, np.inf), values + around, logarithmic=False)
-    for kinds, parameter, rule in _RULES:
-        if name == parameter and isinstance(place.kernel, kinds):
-            return rule(place, entry, variance)
-    return _other_range(place, entry, variance)
+    match place.kernel, name:
+        case Periodic(), "length_scale":  # within a period, without a unit
+            return _Range((1e-2, 1e2), (0.3, 3.0), (False, True))
+        case VectorKernel(), "length_scale":
+            return _length_range(place, entry)
+        case Periodic(), "period":
+            return _period_range(place)
+        case Scaled(), "scale":
+            return _variance_range(variance, _mean_without_factor(place))
+        case (Constant(), "value") | (SpectralMixture(), "weights"):
+            return _variance_range(variance)
+        case Categorical(), "weight":  # categories that do not matter have no weight
+            return _Range(values * _OTHER, values * _USUAL_OTHER, (True, False))
+    return _Range(values * _OTHER, values * _USUAL_OTHER)
 
 
-def _other_range(
-    place: _Place, entry: ParameterEntry, variance: Variance, *, low_is_harmless: bool = False
-) -> _Range:
-    values = np.reshape(entry.value, (-1, 1)).astype(np.float64)
-    return _Range(values * _OTHER, values * _USUAL_OTHER, (low_is_harmless, False))
-
-
-def _length_range(place: _Place, entry: ParameterEntry, variance: Variance) -> _Range:
+def _length_range(place: _Place, entry: ParameterEntry) -> _Range:
     """From a fraction of the least spacing to a multiple of the range, in each column."""
     spacing, spread = extent(place.points.matrix(place.kernel._view(place.scope)))
     longest = _LONGEST_OF_SEVERAL if np.size(entry.value) > 1 else _LONGEST
@@ -243,69 +241,46 @@ def _length_range(place: _Place, entry: ParameterEntry, variance: Variance) -> _
     return _Range(bounds, usual, (False, True))
 
 
-def _period_range(place: _Place, entry: ParameterEntry, variance: Variance) -> _Range:
+def _period_range(place: _Place) -> _Range:
     spacing, spread = extent(place.points.matrix(place.kernel._view(place.scope)))
     longest = 2 * float(np.max(spread))
     shortest = max(float(np.min(spacing)), _SHORTEST_OF_RANGE * longest)
     return _Range((shortest, longest), (2 * shortest, longest / 4))
 
 
-def _smoothness_within_period(place: _Place, entry: ParameterEntry, variance: Variance) -> _Range:
-    return _Range((1e-2, 1e2), (0.3, 3.0), (False, True))
-
-
-def _factor_range(place: _Place, entry: ParameterEntry, variance: Variance) -> _Range:
-    """The range of a factor of a kernel, from the mean of k(x, x) without the factor."""
+def _mean_without_factor(place: _Place) -> float:
+    """The mean of k(x, x) without the factor of the kernel; 1 where it says nothing."""
     pairs = Pairs(place.points, place.points, place.root._tree.values, same=True, aligned=True)
-    child, scope = scoped_children(place.kernel, place.scope)[0]
-    mean = float(
-        np.mean(np.asarray(reference.evaluate(expression_in(child, scope), pairs), np.float64))
-    )
-    usual = variance.usual / mean if np.isfinite(mean) and mean > 0 else variance.usual
-    return _constant_range(place, entry, variance._replace(usual=usual))
+    expression = expression_in(*scoped_children(place.kernel, place.scope)[0])
+    mean = float(np.mean(np.asarray(reference.evaluate(expression, pairs), np.float64)))
+    return mean if np.isfinite(mean) and mean > 0 else 1.0
 
 
-def _constant_range(place: _Place, entry: ParameterEntry, variance: Variance) -> _Range:
+def _variance_range(variance: Variance, unit: float = 1.0) -> _Range:
+    """The range of a factor of a function whose variance is `unit` without it."""
+    usual = variance.usual / unit
     return _Range(
-        np.multiply(variance.usual, (_LEAST_VARIANCE, variance.largest)),
-        np.multiply(variance.usual, _USUAL_VARIANCE),
+        np.multiply(usual, (_LEAST_VARIANCE, variance.largest)),
+        np.multiply(usual, _USUAL_VARIANCE),
         (True, variance.open_above),
     )
-
-
-_Rule = Callable[[_Place, ParameterEntry, Variance], _Range]
-_RULES: tuple[tuple[type[Kernel], str, _Rule], ...] = (
-    (Periodic, "length_scale", _smoothness_within_period),
-    (VectorKernel, "length_scale", _length_range),
-    (Periodic, "period", _period_range),
-    (Scaled, "scale", _factor_range),
-    (Constant, "value", _constant_range),
-    (SpectralMixture, "weights", _constant_range),
-    # Categories that do not matter have no weight.
-    (Categorical, "weight", partial(_other_range, low_is_harmless=True)),
-)
 
 
 def extent(matrix: Any) -> tuple[Array, Array]:
     """The least spacing and the range of each column; 1 and 1 for a constant column."""
     if sp.issparse(matrix):
-        return _sparse_extent(matrix)
-    ordered = np.sort(np.asarray(matrix, dtype=np.float64), axis=0)
-    spread = ordered[-1] - ordered[0]
-    gaps = np.diff(ordered, axis=0)
-    # Differences within rounding are no spacing.
-    gaps[gaps <= 1e-12 * np.abs(ordered).max(axis=0, initial=0.0)] = np.inf
-    spacing = np.min(gaps, axis=0, initial=np.inf)
+        ends = (matrix.max(axis=0), matrix.min(axis=0))
+        largest, least = (end.toarray().ravel().astype(np.float64) for end in ends)
+        spread = largest - least
+        # Of sparse data, sorting would store the zeros: the spacing is that of stored entries.
+        sizes = np.abs(matrix.data[matrix.data != 0])
+        spacing = np.minimum(spread, sizes.min(initial=np.inf))
+    else:
+        ordered = np.sort(np.asarray(matrix, dtype=np.float64), axis=0)
+        spread = ordered[-1] - ordered[0]
+        gaps = np.diff(ordered, axis=0)
+        # Differences within rounding are no spacing.
+        gaps[gaps <= 1e-12 * np.abs(ordered).max(axis=0, initial=0.0)] = np.inf
+        spacing = np.min(gaps, axis=0, initial=np.inf)
     constant = ~np.isfinite(spacing) | (spread <= 0)
-    return np.where(constant, 1.0, spacing), np.where(constant, 1.0, spread)
-
-
-def _sparse_extent(matrix: Any) -> tuple[Array, Array]:
-    """The extent of sparse data, whose least spacing is that of the stored entries."""
-    largest = matrix.max(axis=0).toarray().ravel().astype(np.float64)
-    least = matrix.min(axis=0).toarray().ravel().astype(np.float64)
-    spread = largest - least
-    sizes = np.abs(matrix.data[matrix.data != 0]) if matrix.nnz else np.ones(1)
-    spacing = np.minimum(spread, sizes.min(initial=np.inf))
-    constant = spread <= 0
     return np.where(constant, 1.0, spacing), np.where(constant, 1.0, spread)

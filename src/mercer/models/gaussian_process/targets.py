@@ -44,13 +44,11 @@ class Scaling:
     @property
     def squares(self) -> Array:
         """The variance of each target."""
-        squares: Array = self.scale**2
-        return squares
+        return np.asarray(self.scale**2)
 
     def standardised(self, y: Array) -> Array:
         """Targets as columns of mean zero and scale one."""
-        standard: Array = (y.reshape(len(y), -1) - self.mean) / self.scale
-        return standard
+        return np.asarray((y.reshape(len(y), -1) - self.mean) / self.scale)
 
     def in_units_of_y(self, standard: Array) -> Array:
         """Values of standardised targets, one column for each, in the units and shape of y."""
@@ -93,7 +91,11 @@ class Noise:
             return cls(_START, learned=True)
         values, unit = _variances(owner, given), float(np.mean(squares))
         if values.ndim:
-            _check_rows(owner, values, n)
+            if len(values) != n:
+                raise DataError(
+                    f"{type(owner).__name__}: noise holds {len(values)} variances but there are "
+                    f"{n} rows; pass one number, or one for each row."
+                )
             noise = cls(1.0, learned=False, factors=values / unit)
         else:
             variance = float(values) / unit
@@ -128,9 +130,10 @@ class Noise:
         values = _variances(owner, given)
         return Noise.read(owner, values if values.ndim else np.full(n, values), n, squares).factors
 
-    def of_subset(self, rows: Any, weights: Array | None) -> Noise:
-        """The noise of some rows, which have these weights."""
+    def at_rows(self, rows: Any) -> Noise:
+        """The noise of some rows."""
         factors = None if self.factors is None else self.factors[rows]
+        weights = None if self.weights is None else self.weights[rows]
         return replace(self, factors=factors, weights=weights)
 
     def followed_by(self, factors: Array | None, number: int) -> Noise:
@@ -209,14 +212,6 @@ def _variances(owner: object, given: Any) -> Array:
             _unknown(owner, values[row], f"noise[{row}]") if values.ndim else _unknown(owner, given)
         )
     return values
-
-
-def _check_rows(owner: object, values: Array, n: int) -> None:
-    if len(values) != n:
-        raise DataError(
-            f"{type(owner).__name__}: noise holds {len(values)} variances but there are {n} rows; "
-            "pass one number, or one for each row."
-        )
 
 
 def _unknown(owner: object, given: Any, name: str = "noise") -> ParameterError:

@@ -1,20 +1,24 @@
 r"""The Hessian W of -log p(y | f) of classes, with determinants and traces for Laplace's method.
 
 All is computed from (K + W^-1)^-1, which needs no inverse of K: it is well-conditioned even if K is
-close to singular.
+close to singular. Every class has `log_determinant`, that of I + K W, and the methods `product`,
+`resolvent` and `covariance`; those with a whole matrix K also have `trace_part`, which serves the
+gradient. Vectors have one column per latent function.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.blas import dsyrk, dtrmm, dtrsm
 from scipy.linalg.lapack import dlauum, dpotrf, dpotri, dpotrs, dtpqrt, dtrtri, dtrtrs
 from scipy.special import expit, softmax
 
 from mercer.exceptions import ValidityError
+from mercer.linalg.blocked import cholesky, multiply
 from mercer.linalg.symmetric import mirror
 from mercer.solvers.newton.curvature import softmax_product
 
@@ -22,27 +26,6 @@ Array = NDArray[np.floating[Any]]
 
 # Columns of a block in LAPACK's QR factorisation of stacked triangles.
 _QR_BLOCK = 32
-
-
-class Curvature(Protocol):
-    """The Hessian W of -log p(y | f) at a mode; vectors have one column per latent function."""
-
-    log_determinant: float  # of I + K W
-
-    def product(self, values: Array) -> Array:
-        """W v."""
-
-    def resolvent(self, values: Array) -> Array:
-        """(K + W^-1)^-1 v."""
-
-    def trace_part(self) -> tuple[Array, Array]:
-        """The sum over functions of the diagonal blocks of (K + W^-1)^-1, and d log Z / d f.
-
-        The matrix is in Fortran order, and its strict upper triangle is zero.
-        """
-
-    def covariance(self, cross: Array, prior: Array) -> Array:
-        """The posterior covariance of the functions at new points, (m, C, C)."""
 
 
 class LogisticCurvature:
@@ -57,17 +40,15 @@ class LogisticCurvature:
 
     def product(self, values: Array) -> Array:
         """W v."""
-        product: Array = (self._root**2)[:, None] * values
-        return product
+        return np.asarray((self._root**2)[:, None] * values)
 
     def resolvent(self, values: Array) -> Array:
         """(K + W^-1)^-1 v = W^1/2 B^-1 W^1/2 v."""
         root = self._root[:, None]
-        solved: Array = root * dpotrs(self._factor, root * values, lower=True)[0]
-        return solved
+        return np.asarray(root * dpotrs(self._factor, root * values, lower=True)[0])
 
     def trace_part(self) -> tuple[Array, Array]:
-        """(K + W^-1)^-1, and d log Z / d f.
+        """(K + W^-1)^-1 in Fortran order, zero above the diagonal, and d log Z / d f.
 
         The latter is -S_ii dW_i/df_i / 2 with S = (K^-1 + W)^-1. Since W S W = W - (K + W^-1)^-1,
         S_ii = (1 - B^-1_ii) / W_i, and since dW/df = W (1 - 2 sigma), the W cancels.
@@ -113,8 +94,7 @@ class SoftmaxCurvature:
 
     def product(self, values: Array) -> Array:
         """W v."""
-        product: Array = self._weights[:, None] * softmax_product(self._mean, values)
-        return product
+        return np.asarray(self._weights[:, None] * softmax_product(self._mean, values))
 
     def resolvent(self, values: Array) -> Array:
         """(K + W^-1)^-1 v."""
@@ -126,8 +106,9 @@ class SoftmaxCurvature:
     def trace_part(self) -> tuple[Array, Array]:
         """The sum of the diagonal blocks T_c of (K + W^-1)^-1, and d log Z / d f.
 
-        As W S W = W - (K + W^-1)^-1 for S = (K^-1 + W)^-1, and D^-1 is a generalised inverse of W,
-        only q_c = 1 - pi_c - diag(T_c) / (w pi_c) is needed of S:
+        The sum is in Fortran order, and zero above the diagonal. As W S W = W - (K + W^-1)^-1 for
+        S = (K^-1 + W)^-1, and D^-1 is a generalised inverse of W, only
+        q_c = 1 - pi_c - diag(T_c) / (w pi_c) is needed of S:
         d log Z / d f_c = -(q_c - pi_c sum_d q_d) / 2.
         """
         total = np.zeros(self._halves[0].shape, order="F")
@@ -183,8 +164,87 @@ class _Sum:
     def solve(self, right: Array) -> Array:
         """S^-1 b."""
         half = self.half_solve(right)
-        solved: Array = dtrsm(1.0, self._lower, half, lower=True, overwrite_b=True)
-        return solved
+        return np.asarray(dtrsm(1.0, self._lower, half, lower=True, overwrite_b=True))
+
+
+class FeatureMatrix:
+    """The matrix F F', which is never formed."""
+
+    def __init__(self, features: Array) -> None:
+        self.features = features
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.features)
+
+    def __matmul__(self, right: Array) -> Array:
+        """The product F F' v."""
+        return np.asarray(self.features @ (self.features.T @ right))
+
+
+class FeatureCurvature:
+    r"""A kernel matrix of low rank, K = F F' with r features, and any number C of functions.
+
+    All is computed from the matrix H = I + (I_C x F') W (I_C x F) of order C r:
+
+    .. math:: |I + K W| = |H| , \qquad (K + W^{-1})^{-1} = W - W F H^{-1} F^\top W .
+    """
+
+    def __init__(self, gram: FeatureMatrix, latent: Array, weights: Array) -> None:
+        self._features, self._weights = gram.features, weights
+        binary = latent.shape[1] == 1
+        self._mean = expit(latent) if binary else softmax(latent, axis=1)
+        self._binary = binary
+        r, c = gram.features.shape[1], latent.shape[1]
+        matrix = np.empty((c, r, c, r))
+        for i in range(c):
+            for j in range(i + 1):
+                weighted = self._entries(i, j)[:, None] * gram.features
+                block = multiply(gram.features.T, weighted)
+                matrix[i, :, j], matrix[j, :, i] = block, block.T
+        square = matrix.reshape(c * r, c * r)
+        square[np.diag_indices_from(square)] += 1
+        self._upper = cholesky(square)
+        self.log_determinant = 2 * float(np.sum(np.log(self._upper.diagonal())))
+
+    def _entries(self, i: int, j: int) -> Array:
+        """The diagonal of the block (i, j) of W."""
+        mean, other = self._mean[:, i], 1 - self._mean[:, i] if i == j else -self._mean[:, j]
+        return np.asarray(self._weights * mean * other)
+
+    def product(self, values: Array) -> Array:
+        """W v."""
+        if self._binary:
+            return np.asarray(self._entries(0, 0)[:, None] * values)
+        return np.asarray(self._weights[:, None] * softmax_product(self._mean, values))
+
+    def resolvent(self, values: Array) -> Array:
+        """(K + W^-1)^-1 v."""
+        curved = self.product(values)
+        right = (self._features.T @ curved).T.reshape(-1)
+        solved = cho_solve((self._upper, False), right, check_finite=False)
+        return curved - self.product(self._features @ solved.reshape(values.shape[1], -1).T)
+
+    def covariance(self, cross: Array, prior: Array) -> Array:
+        """The posterior covariance of the functions at new points, (m, C, C).
+
+        `cross` holds their features, (r, m), and `prior` the part of k(x, x) beyond the features.
+        """
+        r, m = cross.shape
+        c = self._mean.shape[1]
+        right = np.zeros((c, r, c, m))
+        for i in range(c):
+            right[i, :, i] = cross
+        half = solve_triangular(
+            self._upper, right.reshape(c * r, c * m), trans="T", check_finite=False
+        ).reshape(c * r, c, m)
+        covariance: Array = np.einsum("kim,kjm->mij", half, half, optimize=True)
+        covariance[:, np.arange(c), np.arange(c)] += np.maximum(prior, 0.0)[:, None]
+        return covariance
+
+    def release(self) -> None:
+        """Forget the features of the rows, which covariances do not need."""
+        self._features = np.empty((0, 0))
 
 
 def _reversed(triangle: Array) -> Array:
@@ -195,8 +255,7 @@ def _reversed(triangle: Array) -> Array:
 def _squared(lower: Array, right: Array) -> Array:
     """V' V b for a lower triangle V."""
     half = dtrmm(1.0, lower, right, lower=True)
-    product: Array = dtrmm(1.0, lower, half, lower=True, trans_a=True, overwrite_b=True)
-    return product
+    return np.asarray(dtrmm(1.0, lower, half, lower=True, trans_a=True, overwrite_b=True))
 
 
 def _factorised(gram: Array, root: Array) -> Array:

@@ -38,6 +38,8 @@ from scipy.linalg import helmert
 from scipy.special import expit, ndtr, ndtri, softmax
 from scipy.stats import qmc
 
+from mercer.sampling import blocks
+
 Array = NDArray[np.floating[Any]]
 
 # Standard deviation up to which the trapezoidal rule is accurate to rounding.
@@ -79,16 +81,14 @@ def logistic_mean(mean: Array, variance: Array) -> Array:
         smaller[choice] = rule(below[choice], deviation[choice])
     # Rounding must not make the smaller one the larger.
     smaller = np.where(below < 0, np.clip(smaller, 0.0, np.nextafter(0.5, 0.0)), 0.5)
-    probability: Array = np.where(mean > 0, 1 - smaller, smaller)
-    return probability
+    return np.asarray(np.where(mean > 0, 1 - smaller, smaller))
 
 
 def _trapezoidal(mean: Array, deviation: Array) -> Array:
     nodes = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
     weights = np.exp(-(nodes**2) / 2)
     values = expit(mean[:, None] + deviation[:, None] * nodes)
-    total: Array = values @ (weights / weights.sum())
-    return total
+    return np.asarray(values @ (weights / weights.sum()))
 
 
 def _remainder(mean: Array, deviation: Array) -> Array:
@@ -97,31 +97,21 @@ def _remainder(mean: Array, deviation: Array) -> Array:
     m, s = mean[:, None], deviation[:, None]
     below, above = (np.exp(-(((side * z - m) / s) ** 2) / 2) for side in (-1, 1))
     missing = (below - above) @ (weights * expit(-z)) / (np.sqrt(2 * np.pi) * deviation)
-    total: Array = ndtr(mean / deviation) + missing
-    return total
+    return np.asarray(ndtr(mean / deviation) + missing)
 
 
 def softmax_mean(mean: Array, covariance: Array) -> Array:
-    """Mean of the softmax under Gaussians.
+    """Mean of the softmax of three classes or more under Gaussians.
 
     The error is below 1e-5 for three classes, however large the variances are. For more it is of
     the order of 1e-4 where the arguments have a deviation of about one, and of 1e-2 where they have
     a much larger one.
     """
-    n_classes = mean.shape[1]
-    rule, nodes = _RULES.get(n_classes, (_over_sequence, _SEQUENCE_LENGTH))
-    probability = np.empty(mean.shape)
-    step = max(1, _BLOCK // (nodes * n_classes))
-    for start in range(0, len(mean), step):
-        rows = slice(start, start + step)
-        probability[rows] = rule(mean[rows], covariance[rows])
-    return probability
-
-
-def _of_two(mean: Array, covariance: Array) -> Array:
-    difference = np.array([1.0, -1.0])
-    first = logistic_mean(mean @ difference, covariance @ difference @ difference)
-    return np.column_stack([first, 1 - first])
+    n_classes, rule, nodes = mean.shape[1], _over_sequence, _SEQUENCE_LENGTH
+    if n_classes == 3:
+        rule, nodes = _of_three, 13 * _GAUSS_NODES
+    parts = blocks(len(mean), step=max(1, _BLOCK // (nodes * n_classes)))
+    return np.concatenate([rule(mean[rows], covariance[rows]) for rows in parts])
 
 
 def _of_three(mean: Array, covariance: Array) -> Array:
@@ -133,8 +123,7 @@ def _of_three(mean: Array, covariance: Array) -> Array:
     sorted_ = np.column_stack([first, second, np.maximum(1 - first - second, 0)])
     probability = np.empty(mean.shape)
     np.put_along_axis(probability, order, sorted_, axis=1)
-    total: Array = probability / probability.sum(axis=1, keepdims=True)
-    return total
+    return np.asarray(probability / probability.sum(axis=1, keepdims=True))
 
 
 # Contrasts d and m of the latent functions, for the first class and for the second.
@@ -206,22 +195,14 @@ def _over_sequence(mean: Array, covariance: Array) -> Array:
     contrasts = helmert(mean.shape[1])
     root = _root(contrasts @ covariance @ contrasts.T) @ contrasts
     arguments = mean[:, None, :] + _sequence(mean.shape[1] - 1) @ root
-    probability: Array = softmax(arguments, axis=-1).mean(axis=1)
-    return probability
-
-
-_RULES = {
-    2: (_of_two, _TAIL_NODES),
-    3: (_of_three, 13 * _GAUSS_NODES),
-}
+    return np.asarray(softmax(arguments, axis=-1).mean(axis=1))
 
 
 def _root(matrices: Array) -> Array:
     """Symmetric square roots, which are continuous in the matrices, unlike eigenvectors."""
     values, vectors = np.linalg.eigh(matrices)
     scaled = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]
-    root: Array = scaled @ vectors.transpose(0, 2, 1)
-    return root
+    return np.asarray(scaled @ vectors.transpose(0, 2, 1))
 
 
 @cache
@@ -229,5 +210,4 @@ def _sequence(dimension: int) -> Array:
     """A Sobol sequence mapped to a standard Gaussian."""
     # Shifted by half a step, so that each coordinate by itself is a midpoint rule.
     uniform = qmc.Sobol(dimension, scramble=False).random(_SEQUENCE_LENGTH)
-    nodes: Array = ndtri(uniform + 0.5 / _SEQUENCE_LENGTH)
-    return nodes
+    return np.asarray(ndtri(uniform + 0.5 / _SEQUENCE_LENGTH))

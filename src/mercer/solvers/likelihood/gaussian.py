@@ -75,36 +75,22 @@ class Gaussian:
         return cls(factor, targets, *_solutions(factor.solve(_columns(targets, constant)), targets))
 
     @property
-    def n_targets(self) -> int:
-        """Number of targets, which share the covariance."""
-        return int(self.targets.shape[1])
+    def constant(self) -> Array:
+        """The constant of the mean, for each target."""
+        return np.zeros(self.targets.shape[1]) if self.mean is None else self.mean.value
 
     def log_likelihood(self) -> float:
         """The logarithm of the density of the targets."""
         return _log_likelihood(self.targets, self.dual, self.factor.log_determinant(), self.mean)
 
-    def predictor(self, residuals: Array) -> tuple[Array, Array]:
-        """Coefficients and constants of the mean for other targets, given as columns."""
-        constant = self.mean is not None
-        solution, mean = _solutions(self.factor.solve(_columns(residuals, constant)), residuals)
-        return solution, np.zeros(residuals.shape[1]) if mean is None else mean.value
-
     def leave_one_out(self) -> tuple[Array, Array]:
         """Residuals and variances of each target, given all others."""
-        diagonal = self._inverse_diagonal()
+        diagonal: Array = self.factor.inverse(overwrite=False).diagonal()
+        if self.mean is not None:
+            diagonal = np.maximum(diagonal - self.mean.root[:, 0] ** 2, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             # A single row says nothing about itself where the mean is unknown.
             return np.nan_to_num(self.dual / diagonal[:, None]), 1 / diagonal
-
-    def loo_density(self) -> float:
-        """The sum of the logarithms of the density of each target given all others."""
-        return _loo_density(self.dual, self._inverse_diagonal()[:, None])
-
-    def _inverse_diagonal(self) -> Array:
-        diagonal: Array = self.factor.inverse(overwrite=False).diagonal()
-        if self.mean is None:
-            return diagonal
-        return np.maximum(diagonal - self.mean.root[:, 0] ** 2, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,14 +136,14 @@ class Precision:
         if self.mean is not None:
             inverse -= self.mean.root * self.mean.root.T
         diagonal = inverse.diagonal().copy()[:, None]
-        value = _loo_density(self.dual, diagonal)
+        terms = np.log(diagonal) - self.dual**2 / diagonal - _LOG_2PI
         shifted = inverse @ (self.dual / diagonal)
         weights = np.sum((1 + self.dual**2 / diagonal) / (2 * diagonal), axis=1)
         inverse *= np.sqrt(weights)
         syrk, syr2k = get_blas_funcs(("syrk", "syr2k"), (inverse,))
         slope = syrk(-1.0, inverse)
         slope = syr2k(0.5, shifted, self.dual, beta=1.0, c=slope, overwrite_c=True)
-        return value, LowerTriangle(slope.T)
+        return 0.5 * float(np.sum(terms)), LowerTriangle(slope.T)
 
 
 def _columns(targets: Array, constant: bool) -> Array:
@@ -184,8 +170,3 @@ def _log_likelihood(
     if mean is not None:
         constant += float(np.log(mean.information)) - _LOG_2PI
     return -0.5 * (float(np.vdot(targets, dual)) + int(targets.shape[1]) * constant)
-
-
-def _loo_density(dual: Array, diagonal: Array) -> float:
-    terms = np.log(diagonal) - dual**2 / diagonal - _LOG_2PI
-    return 0.5 * float(np.sum(terms))

@@ -22,8 +22,8 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,12 @@ from scipy.linalg.blas import dsyr2k
 from scipy.special import expit, logsumexp, softmax
 
 from mercer.linalg.line_search import decreases_enough
-from mercer.solvers.likelihood.class_curvature import Curvature, LogisticCurvature, SoftmaxCurvature
-from mercer.solvers.likelihood.class_features import FeatureCurvature, FeatureMatrix
+from mercer.solvers.likelihood.class_curvature import (
+    FeatureCurvature,
+    FeatureMatrix,
+    LogisticCurvature,
+    SoftmaxCurvature,
+)
 
 Array = NDArray[np.floating[Any]]
 
@@ -60,7 +64,7 @@ class Posterior:
     log_evidence: float  # the approximate log marginal likelihood
     n_iter: int  # Newton steps
     converged: bool  # whether the last step was negligible
-    curvature: Curvature  # the Hessian of -log p(y | f) at the mode
+    curvature: Any  # the Hessian of -log p(y | f) at the mode, of a class of `class_curvature`
 
     def sensitivity(self, gram: Array) -> Array:
         """The matrix G with d log Z = sum_ij G_ij dK_ij."""
@@ -70,11 +74,7 @@ class Posterior:
         half = 0.5 * self.dual + moved
         dsyr2k(1.0, half, self.dual, beta=-1.0, c=trace, lower=True, overwrite_c=True)
         np.fill_diagonal(trace, 0.5 * trace.diagonal())
-        return trace.T  # in the order of C
-
-    def covariance(self, cross: Array, prior: Array) -> Array:
-        """Posterior covariance of the functions at new points."""
-        return self.curvature.covariance(cross, prior)
+        return np.asarray(trace.T)  # in the order of C
 
 
 def fit(
@@ -93,7 +93,7 @@ def fit(
     return Posterior(state.dual, state.latent, evidence, n_iter, converged, curvature)
 
 
-def _mode(problem: _Problem, begin: Array, max_iter: int) -> tuple[_State, Curvature, int, bool]:
+def _mode(problem: _Problem, begin: Array, max_iter: int) -> tuple[_State, Any, int, bool]:
     """Newton's method, with a new Hessian only where the old one slows it down."""
     curvature, current, last = problem.curvature(begin), False, np.inf
     state, origin = problem.linearised(begin, curvature), problem.at(np.zeros(begin.shape))
@@ -130,8 +130,7 @@ class _Problem:
         self.gram, self.weights = gram, weights
         self.weighted = weights[:, None] * targets
         binary = targets.shape[1] == 1
-        self.mean: Callable[[Array], Array] = expit if binary else _softmax
-        self.log_partition = _softplus if binary else _log_sum_exp
+        self.mean: Any = expit if binary else partial(softmax, axis=1)
         self.family: Any = LogisticCurvature if binary else SoftmaxCurvature
         if isinstance(gram, FeatureMatrix):
             self.family = FeatureCurvature
@@ -139,11 +138,10 @@ class _Problem:
     def at(self, dual: Array) -> _State:
         return self._state(dual, self.gram @ dual)
 
-    def curvature(self, latent: Array) -> Curvature:
-        curvature: Curvature = self.family(self.gram, latent, self.weights)
-        return curvature
+    def curvature(self, latent: Array) -> Any:
+        return self.family(self.gram, latent, self.weights)
 
-    def linearised(self, latent: Array, curvature: Curvature) -> _State:
+    def linearised(self, latent: Array, curvature: Any) -> _State:
         """The mode of the likelihood linearised at these values.
 
         It is correct to first order in a change of K, unlike the function with the coefficients of
@@ -152,7 +150,7 @@ class _Problem:
         right = curvature.product(latent) + self._slope(latent)
         return self.at(right - curvature.resolvent(self.gram @ right))
 
-    def newton(self, state: _State, curvature: Curvature) -> tuple[_State, float, float]:
+    def newton(self, state: _State, curvature: Any) -> tuple[_State, float, float]:
         """One step, halved until it gains: the new state, the predicted gain, and the length."""
         # (I + W K)^-1 times the residual: the next step corrects its rounding errors.
         residual = self._slope(state.latent) - state.dual
@@ -170,23 +168,11 @@ class _Problem:
 
     def _slope(self, latent: Array) -> Array:
         """The gradient of log p(y | f)."""
-        return self.weighted - self.weights[:, None] * self.mean(latent)
+        return np.asarray(self.weighted - self.weights[:, None] * self.mean(latent))
 
     def _state(self, dual: Array, latent: Array) -> _State:
-        likelihood = np.vdot(self.weighted, latent) - self.weights @ self.log_partition(latent)
+        binary = latent.shape[1] == 1
+        partition = np.logaddexp(0, latent[:, 0]) if binary else logsumexp(latent, axis=1)
+        likelihood = np.vdot(self.weighted, latent) - self.weights @ partition
         objective = likelihood - 0.5 * np.vdot(dual, latent)
         return _State(dual, latent, float(objective))
-
-
-def _softmax(latent: Array) -> Array:
-    probability: Array = softmax(latent, axis=1)
-    return probability
-
-
-def _softplus(latent: Array) -> Array:
-    return np.logaddexp(0, latent[:, 0])
-
-
-def _log_sum_exp(latent: Array) -> Array:
-    total: Array = logsumexp(latent, axis=1)
-    return total

@@ -7,7 +7,7 @@ matrix without a Cholesky factor), and there may be several maxima.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -54,15 +54,6 @@ class SubsampledObjective:
 
 
 @dataclass(frozen=True, eq=False)
-class PilotResult:
-    """The maximum of a subsampled objective, and how sharp the maximum on all rows will be."""
-
-    theta: Array  # (p,): the maximum
-    scales: Array  # (p,): standard errors of the parameters, given all rows
-    ends: Array  # (s, p): where the search from each start ended
-
-
-@dataclass(frozen=True, eq=False)
 class Optimum:
     """The best point of a search."""
 
@@ -73,16 +64,16 @@ class Optimum:
     n_iter: int  # iterations of all starts together
     n_evaluations: int  # evaluations of the objective, of all starts together
     converged: bool  # whether the start that led here ended at a maximum
-    at_low: NDArray[np.bool_]  # (p,): which entries of theta are at their lower bound
-    at_high: NDArray[np.bool_]  # (p,): which entries of theta are at their upper bound
+    at_bounds: NDArray[np.bool_]  # (p, 2): which entries of theta are at their low or high bound
     stopped: bool = False  # whether a callback ended the search
     ends: tuple[Array, ...] = ()  # where the search from each start ended
+    # (p,): of a pilot search, the standard errors that the parameters will have given all rows
+    scales: Array | None = None
 
     @classmethod
     def held(cls, theta: Array) -> Optimum:
         """The given hyper-parameters, without a search."""
-        nowhere = np.zeros(len(theta), dtype=bool)
-        return cls(theta, np.nan, 0.0, 0, 0, True, nowhere, nowhere)
+        return cls(theta, np.nan, 0.0, 0, 0, True, np.zeros((len(theta), 2), dtype=bool))
 
 
 Report = Callable[[Optimum], bool]
@@ -99,16 +90,17 @@ def maximise(
     enough: Enough | None = None,
     max_iter: int = 200,
     report: Report | None = None,
+    before: Optimum | None = None,
 ) -> Optimum:
     """Maximise by L-BFGS-B from one or more starts, and keep the best.
 
     With a subsample, the first search begins at the maximum of a pilot search on it, with steps in
     the standard errors found there, if the objective is larger there than at `start`. A search ends
-    where a step gains less than `enough`, if that is given.
+    where a step gains less than `enough`, if that is given. Its counts include those of `before`.
     """
     limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
-    search = _Search(objective, limits, report, enough, max_iter)
     begin: Array = np.clip(np.asarray(start, dtype=np.float64), *limits.T)
+    search = _Search(objective, limits, report, enough, max_iter, before)
     first_scales = scales
     search.evaluate(begin)
     search.tell()  # from here on an interrupt leaves a model
@@ -123,54 +115,37 @@ def maximise(
 
 
 def pilot_search(
-    subsample: SubsampledObjective,
-    start: ArrayLike,
-    bounds: ArrayLike,
-    *,
-    enough: Enough | None = None,
-    max_iter: int = 200,
-    report: Report | None = None,
-) -> PilotResult | None:
+    subsample: SubsampledObjective, start: ArrayLike, bounds: ArrayLike, **options: Any
+) -> Optimum | None:
     """Maximise a subsampled objective from several starts; None if it has no value anywhere."""
     limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
     try:
-        optimum = maximise(
-            subsample.objective,
-            start,
-            limits,
-            starts=subsample.starts,
-            enough=enough,
-            max_iter=max_iter,
-            report=report,
-        )
+        optimum = maximise(subsample.objective, start, limits, starts=subsample.starts, **options)
         curvature = _curvature(subsample.objective, optimum.theta, limits[:, 1])
     except FAILURES:
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = 1 / np.sqrt(curvature / subsample.fraction)
-    scales = np.where(errors < _LARGEST_SCALE, errors, _LARGEST_SCALE)
-    return PilotResult(optimum.theta, scales, np.array(optimum.ends))
+    return replace(optimum, scales=np.where(errors < _LARGEST_SCALE, errors, _LARGEST_SCALE))
 
 
+@dataclass(eq=False)
 class _Search:
     """The best point and the counts of L-BFGS-B from several starts."""
 
-    def __init__(
-        self,
-        objective: Objective,
-        bounds: Array,
-        report: Report | None,
-        enough: Enough | None,
-        max_iter: int,
-    ) -> None:
-        self.objective, self.bounds, self.report = objective, bounds, report
-        self.enough, self.max_iter = enough, max_iter
-        self.values: dict[bytes, tuple[float, Array] | None] = {}
-        self.best: tuple[float, Array, Array] | None = None
-        self.ends: list[Array] = []
-        self.failure: BaseException | None = None
-        self.n_iter = 0
-        self.converged = self.stopped = False
+    objective: Objective
+    bounds: Array
+    report: Report | None
+    enough: Enough | None
+    max_iter: int
+    before: Optimum | None
+    values: dict[bytes, tuple[float, Array] | None] = field(default_factory=dict)
+    best: tuple[float, Array, Array] | None = None
+    ends: list[Array] = field(default_factory=list)
+    failure: BaseException | None = None
+    n_iter: int = 0
+    converged: bool = False
+    stopped: bool = False
 
     def evaluate(self, theta: Array) -> tuple[float, Array] | None:
         """The objective and its gradient, or None where it has no value."""
@@ -270,16 +245,20 @@ class _Search:
                 "the data."
             )
         value, theta, _ = self.best
+        n_iter, n_evaluations = self.n_iter, len(self.values)
+        if self.before is not None:
+            n_iter += self.before.n_iter
+            n_evaluations += self.before.n_evaluations
         slack = _AT_BOUND * (1 + np.abs(theta))
         return Optimum(
             theta=theta,
             value=value,
             gradient_norm=self._gradient_norm(),
-            n_iter=self.n_iter,
-            n_evaluations=len(self.values),
+            n_iter=n_iter,
+            n_evaluations=n_evaluations,
             converged=self.converged,
-            at_low=theta <= self.bounds[:, 0] + slack,
-            at_high=theta >= self.bounds[:, 1] - slack,
+            at_bounds=np.abs(theta[:, None] - self.bounds) <= slack[:, None],
+            stopped=self.stopped,
             ends=tuple(self.ends),
         )
 

@@ -40,7 +40,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, qr, solve_triangular
+from scipy.linalg import cho_solve, eigh, qr, solve_triangular
 
 from mercer.linalg.blocked import cholesky, multiply
 from mercer.linalg.symmetric import mirror
@@ -68,42 +68,6 @@ class ElboSums:
     centre: Array  # (r,): the mean of the features, weighted by 1 / d; zeros for a mean of zero
     middle: Array  # (t,): the mean of the targets, weighted by 1 / d; zeros for a mean of zero
     weight: float  # sum of 1 / d; 0 for a mean of zero
-
-    @classmethod
-    def of(
-        cls,
-        features: Array,
-        diagonal: Array,
-        noise: Array,
-        targets: Array,
-        *,
-        constant: bool = False,
-    ) -> ElboSums:
-        """The sums over a block of rows, for a constant mean or for a mean of zero."""
-        root = np.sqrt(noise)[:, None]
-        centre, middle, weight = np.zeros(features.shape[1]), np.zeros(targets.shape[1]), 0.0
-        if constant:
-            weight = float(np.sum(1 / noise))
-            shares = 1 / (weight * noise)
-            centre, middle = shares @ features, shares @ targets
-        scaled, standard = features - centre, (targets - middle) / root
-        scaled /= root
-        squares = multiply(scaled.T, scaled, triangle="upper")
-        mirror(squares)
-        # Rounding can make the explained part of k(x, x) larger than k(x, x).
-        residual = np.maximum(diagonal - np.einsum("ij,ij->i", features, features), 0.0)
-        return cls(
-            rows=len(features),
-            squares=squares,
-            products=scaled.T @ standard,
-            energy=float(np.vdot(standard, standard)),
-            trace=float(np.sum(diagonal / noise)),
-            residual_trace=float(np.sum(residual / noise)),
-            log_noise=float(np.sum(np.log(noise))),
-            centre=centre,
-            middle=middle,
-            weight=weight,
-        )
 
     def __add__(self, other: ElboSums) -> ElboSums:
         """The sums over the rows of both."""
@@ -134,6 +98,53 @@ class ElboGradient:
     offset: Array  # (r,): a, from the unknown constant; zeros for a mean of zero
     square: Array  # (r, r): the derivative in M, symmetric
     noise: float  # the derivative in the logarithm of a factor of all d_i
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRows:
+    """A block of rows: features, diagonal of the kernel, noise and targets."""
+
+    features: Array  # (b, r): F
+    diagonal: Array  # (b,): the values k(x, x)
+    noise: Array  # (b,): the variances of the noise
+    targets: Array  # (b, t)
+    constant: bool = False  # whether the mean is an unknown constant, and not zero
+    rows: Any = None  # the slice of the rows in all data, if the block is a part of them
+
+    def sums(self) -> ElboSums:
+        """The sums over this block."""
+        features, targets, noise = self.features, self.targets, self.noise
+        root = np.sqrt(noise)[:, None]
+        centre, middle, weight = np.zeros(features.shape[1]), np.zeros(targets.shape[1]), 0.0
+        if self.constant:
+            weight = float(np.sum(1 / noise))
+            shares = 1 / (weight * noise)
+            centre, middle = shares @ features, shares @ targets
+        scaled, standard = features - centre, (targets - middle) / root
+        scaled /= root
+        squares = multiply(scaled.T, scaled, triangle="upper")
+        mirror(squares)
+        # Rounding can make the explained part of k(x, x) larger than k(x, x).
+        residual = np.maximum(self.diagonal - np.einsum("ij,ij->i", features, features), 0.0)
+        return ElboSums(
+            rows=len(features),
+            squares=squares,
+            products=scaled.T @ standard,
+            energy=float(np.vdot(standard, standard)),
+            trace=float(np.sum(self.diagonal / noise)),
+            residual_trace=float(np.sum(residual / noise)),
+            log_noise=float(np.sum(np.log(noise))),
+            centre=centre,
+            middle=middle,
+            weight=weight,
+        )
+
+    def gradient(self, elbo: ElboGradient) -> Array:
+        """The derivative of the bound in the kernel values of this block with the landmarks."""
+        gradient = multiply(self.features, elbo.inner)
+        gradient += self.targets @ elbo.dual.T + elbo.offset
+        gradient /= self.noise[:, None]
+        return gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,9 +205,7 @@ class Elbo:
 
     def solve(self, right: Array) -> Array:
         """B^-1 b."""
-        half = solve_triangular(self.root, right, trans="T", check_finite=False)
-        solved: Array = solve_triangular(self.root, half, check_finite=False)
-        return solved
+        return np.asarray(cho_solve((self.root, False), right, check_finite=False))
 
     def value(self) -> float:
         """The lower bound, summed over targets."""
@@ -245,5 +254,4 @@ class Elbo:
     def half_solve(self, features: Array) -> Array:
         """U^-T phi: its squared norm is the posterior variance of the part in the features."""
         centred = (features - self.sums.centre).T
-        half: Array = solve_triangular(self.root, centred, trans="T", check_finite=False)
-        return half
+        return np.asarray(solve_triangular(self.root, centred, trans="T", check_finite=False))
