@@ -56,6 +56,7 @@ def test_counts_flags_and_choices() -> None:
     with pytest.raises(ParameterError, match=r"SimpleNamespace: b = 'no' is neither True nor"):
         checks.require_flags(SimpleNamespace(a=True, b="no"), "a", "b")
     checks.require_choice("Model", "psd", "clip", ("raise", "clip"))
+    checks.require_choice("Model", "psd", np.str_("clip"), ("raise", "clip"))
     for value, options in (("flip", ("raise", "clip")), (1, (True, False))):
         with pytest.raises(ParameterError, match=rf"psd = {value!r} is unknown; pass one of"):
             checks.require_choice("Model", "psd", value, options)

@@ -85,8 +85,10 @@ def require_flags(model: object, *names: str) -> None:
 
 
 def require_choice(owner: str, name: str, value: Any, options: Collection[Any]) -> None:
-    """Refuse a value that is not one of a few options."""
-    if not any(type(value) is type(option) and value == option for option in options):
+    """Refuse a value that is not one of a few options; True is not 1."""
+    flag = isinstance(value, bool)
+    same = [o for o in options if isinstance(value, type(o)) and flag is isinstance(o, bool)]
+    if value not in same:
         raise ParameterError(
             f"{owner}: {name} = {value!r} is unknown; pass one of {', '.join(map(repr, options))}."
         )
