@@ -7,7 +7,7 @@ error on unseen data.
 """
 
 # %%
-# The error falls to the variance of the noise, 0.01.
+# The error falls to about 0.1, the standard deviation of the noise.
 
 import matplotlib.pyplot as plt
 import numpy as np
