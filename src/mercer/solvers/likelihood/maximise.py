@@ -40,8 +40,8 @@ _FLAT = 1e-2
 _AT_BOUND = 1e-6
 # Step of the finite differences of a gradient.
 _DIFFERENCE = 1e-4
-# Gain of a step (nats) below which a pilot search ends. Steps across a plateau may gain as little as
-# 0.05.
+# Gain of a step (nats) below which a pilot search ends. Steps across a plateau may gain no more
+# than 0.05.
 _PILOT_GAIN = 1e-2
 # Largest standard error of a parameter that a pilot search reports.
 _LARGEST_SCALE = 1.0
