@@ -10,7 +10,7 @@ import numpy as np
 from mercer import _core, memory
 from mercer.linalg.symmetric import LowerTriangle
 from mercer.parallel import thread_count
-from mercer.program.expression import SEED, Expr, Slot, cached_on_root, constant, substitute
+from mercer.program.expression import SEED, Expr, Slot, cached_on_root, constant, substitute_all
 from mercer.program.lower import Lowered, lower
 from mercer.program.pairs import (
     DOUBLE,
@@ -25,7 +25,7 @@ from mercer.program.pairs import (
 )
 from mercer.program.reverse import CoordinateRequest, Request
 from mercer.program.slabs import MANY_COLUMNS, Slabs, in_slabs
-from mercer.program.specialise import reads, specialise
+from mercer.program.specialise import arithmetic, reads, rewritten, specialise
 from mercer.sampling import blocks
 
 #: Pairs, and numbers compared for all of them, up to which `Direct` is used. Beyond, threads,
@@ -209,16 +209,13 @@ def contract(
 
     Weights are a matrix, the lower triangle of a symmetric one, factors (U, V), or None (ones).
     """
-    folded = pairs.rows is pairs.cols and _are_totals(requests[0].expression, tuple(requests))
+    expressions = tuple([request.expression for request in requests])
+    folded = pairs.rows is pairs.cols and _are_totals(expressions, tuple(requests))
     triangle = isinstance(weights, LowerTriangle)
     seed, weights = _folded_seed(weights) if folded else _seed(weights)
-    roots, computed = [], SINGLE
-    for request in requests:
-        special = specialise(_seeded(request.expression, seed), pairs)
-        roots.append(special.root)
-        computed = np.result_type(computed, special.computed)
+    sparse, computed, _ = arithmetic(expressions, pairs)
     dtype = dtype or computed
-    lowered, outputs = _contraction(tuple(roots), tuple(requests))
+    lowered, outputs = _contraction(expressions, tuple(requests), seed, sparse)
     options = outputs, folded, triangle, thread_count()
     if lowered.blocks in ((), (WEIGHTS,)):
         return list(
@@ -235,7 +232,7 @@ def contract(
 
 
 @cached_on_root
-def _are_totals(first: Expr, requests: tuple[Request, ...]) -> bool:
+def _are_totals(expressions: tuple[Expr, ...], requests: tuple[Request, ...]) -> bool:
     """Whether all requests are totals: half of the pairs of a symmetric matrix will do.
 
     The derivative of a symmetric K in any parameter is symmetric, so that
@@ -246,9 +243,9 @@ def _are_totals(first: Expr, requests: tuple[Request, ...]) -> bool:
         total = request.kind in totals
         if isinstance(request, CoordinateRequest):
             total = not request.wants_inputs
-        if not total or reads(request.expression).sources:
+        if not total:
             return False
-    return True
+    return not reads(expressions).sources
 
 
 _MATRIX = Expr("external", (), WEIGHTS)
@@ -279,12 +276,6 @@ def _folded_seed(weights: Any) -> tuple[Expr, Any]:
     return _PRODUCT, (np.hstack([u, v]), np.hstack([v, u]))
 
 
-@cached_on_root
-def _seeded(expression: Expr, seed: Expr) -> Expr:
-    """The expression with the weights in the place of the seed."""
-    return substitute(expression, lambda node: seed if node is SEED else None)
-
-
 def _multiply(
     function: Any, lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any], vectors: Array
 ) -> Array:
@@ -312,9 +303,14 @@ def _cut(weights: Any, rows: slice, cols: slice) -> Any:
 
 @cached_on_root
 def _contraction(
-    roots: tuple[Expr, ...], requests: tuple[Request, ...]
+    expressions: tuple[Expr, ...],
+    requests: tuple[Request, ...],
+    seed: Expr,
+    sparse: frozenset[Slot],
 ) -> tuple[Lowered, list[tuple[Any, ...]]]:
-    """The program of all requests, and what the engine is to sum for each."""
+    """The program of all requests with these weights, and what the engine is to sum for each."""
+    seeded = substitute_all(expressions, lambda node: seed if node is SEED else None)
+    roots = rewritten(seeded, sparse)
     lowered = lower(roots, tuple(_companion(r) for r in requests if r.slot))
     registers = zip(requests, lowered.results, strict=True)
     return lowered, [_output(request, register, lowered) for request, register in registers]

@@ -20,6 +20,8 @@ import numpy as np
 
 from mercer.exceptions import MercerError
 
+Replace = Callable[["Expr"], "Expr | None"]
+
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -319,8 +321,11 @@ def cached_on_root(function: Callable[P, R]) -> Callable[P, R]:
     return remembered
 
 
-def walk(roots: tuple[Expr, ...]) -> list[Expr]:
-    """Return every node below the roots, arguments before the nodes that use them."""
+def walk(roots: tuple[Expr, ...], known: object = None) -> list[Expr]:
+    """Return every node below the roots, arguments before the nodes that use them.
+
+    What is below nodes whose cache has the key ``known`` is left out.
+    """
     order: list[Expr] = []
     seen: set[Expr] = set()
     waiting: set[Expr] = set()  # nodes whose arguments come first
@@ -329,7 +334,7 @@ def walk(roots: tuple[Expr, ...]) -> list[Expr]:
         node = stack.pop()
         if node in seen:
             continue
-        if node in waiting or not node.args:
+        if node in waiting or not node.args or known in node.cache:
             seen.add(node)
             order.append(node)
         else:
@@ -339,16 +344,30 @@ def walk(roots: tuple[Expr, ...]) -> list[Expr]:
     return order
 
 
-def substitute(root: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
+def substitute(root: Expr, replace: Replace) -> Expr:
     """Rebuild an expression with some of its nodes replaced (``replace`` returns None to keep)."""
+    return substitute_all((root,), replace)[0]
+
+
+def substitute_all(
+    roots: tuple[Expr, ...], replace: Replace, *, remember: bool = False
+) -> tuple[Expr, ...]:
+    """Rebuild expressions together; nodes that they share are replaced once.
+
+    With ``remember``, each node keeps its result for the next expression that holds the node.
+    """
     from mercer.program.operations import rebuild
 
     done: dict[Expr, Expr] = {}
-    for node in walk((root,)):
-        new = replace(node)
+    for node in walk(roots, replace if remember else None):
+        new = node.cache.get(replace) if remember else None
+        if new is None:
+            new = replace(node)
         if new is None:
             args = tuple([done[a] for a in node.args])
             changed = any(map(operator.is_not, args, node.args))
             new = rebuild(node, args) if changed else node
-        done[node] = new
-    return done[root]
+        if remember:
+            node.cache[replace] = _THE_HOLDER if new is node else new
+        done[node] = node if new is _THE_HOLDER else new
+    return tuple([done[root] for root in roots])

@@ -23,7 +23,7 @@ from mercer.program.expression import (
     Slot,
     cached_on_root,
     constant,
-    substitute,
+    substitute_all,
     walk,
 )
 from mercer.program.operations import apply
@@ -46,12 +46,20 @@ class Specialised(NamedTuple):
     given: np.dtype[Any]
 
 
+class Arithmetic(NamedTuple):
+    """The slots of sparse data, the type to compute in, and that of the result."""
+
+    sparse: frozenset[Slot]
+    computed: np.dtype[Any]
+    given: np.dtype[Any]
+
+
 @cached_on_root
-def reads(root: Expr) -> Reads:
+def reads(root: Expr | tuple[Expr, ...]) -> Reads:
     """Find the slots, the leaves that Python evaluates, and the slots of squared distances."""
     slots: dict[Slot, None] = {}
     sources, distances = [], []
-    for node in walk((root,)):
+    for node in walk((root,) if isinstance(root, Expr) else root):
         if node.op == "external" and node.attr != WEIGHTS:
             sources.append(node.attr)
         elif isinstance(node.attr, Coordinate):
@@ -73,6 +81,14 @@ def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised
 
     The result is in float32 with ``narrow``, or if all the data are in float32.
     """
+    sparse, computed, given = arithmetic(root, pairs, narrow=narrow)
+    return Specialised(_rewritten(root, sparse), computed, given)
+
+
+def arithmetic(
+    root: Expr | tuple[Expr, ...], pairs: Pairs, *, narrow: bool = False
+) -> Arithmetic:
+    """Choose the floating types for the data that expressions read."""
     slots, sources, distances = reads(root)
     single = bool(slots or sources)
     for source in sources:
@@ -90,15 +106,20 @@ def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised
     computed = DOUBLE if not distances.isdisjoint(sparse) else result
     if computed == SINGLE and any(map(pairs.is_spread, slots)):
         computed = DOUBLE
-    return Specialised(_rewritten(root, frozenset(sparse)), computed, result)
+    return Arithmetic(frozenset(sparse), computed, result)
 
 
 @cached_on_root
 def _rewritten(root: Expr, sparse: frozenset[Slot]) -> Expr:
-    return _fold_scales(_sparsify(_on_circles(root), sparse))
+    return rewritten((root,), sparse)[0]
 
 
-def _on_circles(root: Expr) -> Expr:
+def rewritten(roots: tuple[Expr, ...], sparse: frozenset[Slot]) -> tuple[Expr, ...]:
+    """Rewrite the leaves of expressions that are computed together."""
+    return _fold_scales(_sparsify(_on_circles(roots), sparse))
+
+
+def _on_circles(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """sum_k sin^2(s (x_k - z_k)) is a squared distance on circles: no sine for every pair."""
 
     def rewrite(node: Expr) -> Expr | None:
@@ -113,7 +134,7 @@ def _on_circles(root: Expr) -> Expr:
             return None
         return Expr("squared_distance", (), Slot(slot.view, on_circle=frequency, weights=weights))
 
-    return substitute(root, rewrite)
+    return substitute_all(roots, rewrite)
 
 
 def _squared_sine(body: Expr) -> Expr | None:
@@ -128,12 +149,12 @@ def _squared_sine(body: Expr) -> Expr | None:
     return None
 
 
-def _fold_scales(root: Expr) -> Expr:
+def _fold_scales(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """Rewrite exp(-c d) as 2^-(d'), where the scale of the data holds the constant c log2(e).
 
     Other readers of a distance whose scale has changed see the new one times a constant.
     """
-    nodes = walk((root,))
+    nodes = walk(roots)
     readers = Counter(argument for node in nodes for argument in node.args)
     replaced: dict[Expr, Expr] = {}
     for node in nodes:
@@ -145,7 +166,7 @@ def _fold_scales(root: Expr) -> Expr:
         replaced[node] = Expr("decay", (sum(stretched[1:], start=stretched[0]),))
         for (distance, _), new, factor in zip(terms, stretched, factors, strict=True):
             replaced[distance] = new * (1 / factor)
-    return substitute(root, replaced.get)
+    return substitute_all(roots, replaced.get)
 
 
 def _distances(exponent: Expr) -> list[tuple[Expr, float]] | None:
@@ -191,7 +212,7 @@ def _stretched(distance: Expr, factor: float) -> Expr:
     return Expr(distance.op, (), slot if isinstance(leaf, Slot) else replace(leaf, slot=slot))
 
 
-def _sparsify(root: Expr, sparse: frozenset[Slot]) -> Expr:
+def _sparsify(roots: tuple[Expr, ...], sparse: frozenset[Slot]) -> tuple[Expr, ...]:
     """Rewrite |x - z|^2 = |x|^2 + |z|^2 - 2 x.z for sparse rows, clipped, and 0 for one row."""
 
     def rewrite(node: Expr) -> Expr | None:
@@ -205,4 +226,4 @@ def _sparsify(root: Expr, sparse: frozenset[Slot]) -> Expr:
         squared = Expr("row", (), norm) + Expr("column", (), norm) - 2.0 * dot
         return apply("maximum", squared, 0.0) * (1.0 - IDENTITY)
 
-    return substitute(root, rewrite)
+    return substitute_all(roots, rewrite)
