@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,14 +21,15 @@ from mercer.maps import composition
 from mercer.maps.forecast import forecast
 from mercer.program.expression import (
     DIFFERENCE,
+    Diagonal,
     Expr,
     PointFunction,
     X,
     Z,
-    cached_on_root,
     constant,
     parameter,
     substitute,
+    walk,
 )
 from mercer.program.operations import apply, inverse
 from mercer.program.pairs import Array
@@ -218,30 +220,93 @@ class Normalized(_Wrapper):
 
 
 def _cosine(inner: Expr) -> Expr:
-    """k(x, z) / sqrt(k(x, x) k(z, z)), where the factors that may overflow have their own."""
-    cosine, rest = _split(inner)
+    """k(x, z) / sqrt(k(x, x) k(z, z)), where parts that may overflow are divided first."""
+    cosine, rest, _ = _split(inner)
     size = inverse(apply("sqrt", apply("maximum", rest, 0.0)))
     return cosine * rest * diagonal(size, "row") * diagonal(size, "column")
 
 
-@cached_on_root
-def _split(inner: Expr) -> tuple[Expr, Expr]:
-    """The cosine of the factors that may overflow, and the product of the others as it is.
+class _Parts(NamedTuple):
+    """A kernel as cosine * rest * size(x) * size(z), with the logarithm of size, at (x, x)."""
 
-    For exp(u) it is exp(u - (u_xx + u_zz) / 2); for a product over columns, that of the columns.
-    """
-    one = constant(1.0)
-    if inner.op == "exp" and inner.is_pair:
-        (u,) = inner.args
-        return apply("exp", u - 0.5 * (diagonal(u, "row") + diagonal(u, "column"))), one
-    if inner.op == "coordinate" and inner.attr.degree == 0:
-        leaf = replace(inner.attr, body=_column_cosine(inner.attr.body))
-        return Expr("coordinate", (), leaf), one
-    if inner.op == "multiply":
-        (a, b), (c, d) = (_split(argument) for argument in inner.args)
-        if b is not inner.args[0] or d is not inner.args[1]:
-            return a * c, b * d
-    return one, inner
+    cosine: Expr
+    rest: Expr
+    log_size: Expr = constant(0.0)
+
+
+#: The degree in inner products up to which a kernel is not expected to overflow.
+_TAME = 2
+_ONE = constant(1.0)
+
+
+def _split(root: Expr) -> _Parts:
+    """Take sizes out of sums and products that may overflow."""
+    if _growth(root) <= _TAME:
+        return _Parts(_ONE, root)
+    order, inside, parts = walk((root,)), {root}, dict[Expr, _Parts]()
+    for node in reversed(order):
+        if node in inside and node.op in ("add", "multiply") and _growth(node) > _TAME:
+            inside.update(node.args)
+    for node in order:
+        if node in inside:
+            parts[node] = _parts(node, parts)
+    return parts[root]
+
+
+def _parts(node: Expr, parts: Mapping[Expr, _Parts]) -> _Parts:
+    if node.op == "exp" and node.is_pair:
+        (u,) = node.args
+        exponent = u - 0.5 * (diagonal(u, "row") + diagonal(u, "column"))
+        return _Parts(apply("exp", exponent), _ONE, 0.5 * u)
+    if node.op == "coordinate" and node.attr.degree == 0:
+        cosine = replace(node.attr, body=_column_cosine(node.attr.body))
+        sizes = replace(node.attr, body=_log_size(node.attr.body), degree=1)
+        return _Parts(Expr("coordinate", (), cosine), _ONE, Expr("coordinate", (), sizes))
+    if node.op == "multiply" and _growth(node) > _TAME:
+        a, b = (_divided(argument, parts[argument]) for argument in node.args)
+        return _Parts(a.cosine * b.cosine, a.rest * b.rest, a.log_size + b.log_size)
+    if node.op == "add" and _growth(node) > _TAME:
+        terms = [parts[argument] for argument in node.args]
+        largest = apply("maximum", terms[0].log_size, terms[1].log_size)
+        a, b = (_times_size(t.cosine * t.rest, t.log_size - largest) for t in terms)
+        return _Parts(_ONE, a + b, largest)
+    return _Parts(_ONE, node)
+
+
+def _divided(factor: Expr, parts: _Parts) -> _Parts:
+    """The parts of a factor, whose size is taken out if it is still in."""
+    if parts.rest is not factor or not _growth(factor):
+        return parts
+    log_size = _log_size(factor)
+    return _Parts(_ONE, _times_size(factor, -log_size), log_size)
+
+
+def _log_size(body: Expr) -> Expr:
+    """Half the logarithm of the absolute value at (x, x), and 0 for the value 0."""
+    return 0.5 * apply("log", apply("where", body, apply("absolute", body), 1.0))
+
+
+def _times_size(value: Expr, log_size: Expr) -> Expr:
+    size = apply("exp", log_size)
+    return value * diagonal(size, "row") * diagonal(size, "column")
+
+
+def _growth(root: Expr) -> float:
+    """The degree of an expression in inner products, infinite for exponentials."""
+    for node in walk((root,), _growth):
+        if _growth not in node.cache:
+            node.cache[_growth] = _own_growth(node, [a.cache[_growth] for a in node.args])
+    return float(root.cache[_growth])
+
+
+def _own_growth(node: Expr, parts: list[float]) -> float:
+    if node.op in ("row", "column") or not diagonal(node, "row").is_pair:
+        return 0.0  # a number of one point, or a kernel whose k(x, x) bounds it
+    if node.op == "exp" or (node.op == "coordinate" and node.attr.degree == 0):
+        return math.inf
+    if node.op == "multiply":  # a product with its diagonal is a cosine, which is bounded
+        return 0.0 if any(isinstance(a.attr, Diagonal) for a in node.args) else sum(parts)
+    return max(parts, default=1.0)
 
 
 def _column_cosine(body: Expr) -> Expr:

@@ -36,6 +36,7 @@ class Reads(NamedTuple):
     slots: tuple[Slot, ...]
     sources: tuple[Any, ...]
     distances: frozenset[Slot]
+    cancels: bool
 
 
 class Specialised(NamedTuple):
@@ -58,17 +59,21 @@ class Arithmetic(NamedTuple):
 def reads(root: Expr | tuple[Expr, ...]) -> Reads:
     """Find the slots, the leaves that Python evaluates, and the slots of squared distances."""
     slots: dict[Slot, None] = {}
-    sources, distances = [], []
+    sources, distances, cancels = [], [], False
     for node in walk((root,) if isinstance(root, Expr) else root):
         if node.op == "external" and node.attr != WEIGHTS:
             sources.append(node.attr)
+        elif node.op == "exp" and node.args[0].op == "subtract":
+            # The exponent of a cosine: a large number from which its diagonal is taken.
+            below = walk(node.args[0].args[1:])
+            cancels = cancels or any(isinstance(leaf.attr, Diagonal) for leaf in below)
         elif isinstance(node.attr, Coordinate):
             slots[node.attr.slot] = None
         elif isinstance(node.attr, Slot) and node.attr is not FACTORS:
             slots[node.attr] = None
             if node.op == "squared_distance":
                 distances.append(node.attr)
-    return Reads(tuple(slots), tuple(sources), frozenset(distances))
+    return Reads(tuple(slots), tuple(sources), frozenset(distances), cancels)
 
 
 def floating_type(root: Expr, pairs: Pairs) -> np.dtype[Any]:
@@ -89,7 +94,7 @@ def arithmetic(
     root: Expr | tuple[Expr, ...], pairs: Pairs, *, narrow: bool = False
 ) -> Arithmetic:
     """Choose the floating types for the data that expressions read."""
-    slots, sources, distances = reads(root)
+    slots, sources, distances, cancels = reads(root)
     single = bool(slots or sources)
     for source in sources:
         single = single and source.is_single(pairs)
@@ -104,7 +109,7 @@ def arithmetic(
     result = SINGLE if single or narrow else DOUBLE
     # Norms and products of uncentred rows cancel, which would leave no digits in float32.
     computed = DOUBLE if not distances.isdisjoint(sparse) else result
-    if computed == SINGLE and any(map(pairs.is_spread, slots)):
+    if computed == SINGLE and (cancels or any(map(pairs.is_spread, slots))):
         computed = DOUBLE
     return Arithmetic(frozenset(sparse), computed, result)
 
