@@ -122,9 +122,13 @@ def require_finite_values(values: Array, kernel: object, owner: str = "") -> Arr
     """The values of a kernel; NaN and infinity are refused."""
     with np.errstate(over="ignore", invalid="ignore"):  # of infinities
         is_finite = np.isfinite(values.sum())
-    if not is_finite:
-        raise DataError(
-            f"{owner}{kernel!r} gives NaN or infinity; scale the data, or use a kernel that grows "
-            "less fast."
+    if is_finite:
+        return values
+    if np.isinf(values).any() or not np.isnan(values).any():
+        reason = "infinity; scale the data, or use a kernel that grows less fast"
+    else:
+        reason = (
+            "NaN: its formula has no value for some pairs of rows (a logarithm or a root of a "
+            "negative number, or 0 / 0); mend the formula, or pass data that it is made for"
         )
-    return values
+    raise DataError(f"{owner}{kernel!r} gives {reason}.")

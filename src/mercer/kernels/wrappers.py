@@ -268,8 +268,8 @@ def _parts(node: Expr, parts: Mapping[Expr, _Parts]) -> _Parts:
     if node.op == "add" and _growth(node) > _TAME:
         terms = [parts[argument] for argument in node.args]
         largest = apply("maximum", terms[0].log_size, terms[1].log_size)
-        a, b = (_times_size(t.cosine * t.rest, t.log_size - largest) for t in terms)
-        return _Parts(_ONE, a + b, largest)
+        first, second = (_times_size(t.cosine * t.rest, t.log_size - largest) for t in terms)
+        return _Parts(_ONE, first + second, largest)
     return _Parts(_ONE, node)
 
 

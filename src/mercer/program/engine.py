@@ -15,7 +15,6 @@ from mercer.program.lower import Lowered, lower
 from mercer.program.pairs import (
     DOUBLE,
     FACTORS,
-    SINGLE,
     WEIGHTS,
     Array,
     Pairs,

@@ -222,7 +222,7 @@ _ADJOINTS = "(adjoints)"
 
 @cached_on_root
 def _slopes(roots: tuple[Expr, ...]) -> dict[tuple[Any, ...], Expr]:
-    """The derivative, in each parameter entry ``(path, index)``, of scalars times their adjoints."""
+    """The derivative in each parameter entry ``(path, index)``, given the adjoints of scalars."""
     seeds = {root: parameter(_ADJOINTS, i) for i, root in enumerate(roots)}
     adjoints = propagated(seeds, over_pairs=False)
     return {node.attr: adjoint for node, adjoint in adjoints.items() if node.op == "param"}

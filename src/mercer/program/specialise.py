@@ -90,9 +90,7 @@ def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised
     return Specialised(_rewritten(root, sparse), computed, given)
 
 
-def arithmetic(
-    root: Expr | tuple[Expr, ...], pairs: Pairs, *, narrow: bool = False
-) -> Arithmetic:
+def arithmetic(root: Expr | tuple[Expr, ...], pairs: Pairs, *, narrow: bool = False) -> Arithmetic:
     """Choose the floating types for the data that expressions read."""
     slots, sources, distances, cancels = reads(root)
     single = bool(slots or sources)
