@@ -306,11 +306,9 @@ class FunctionKernel(PairKernel):
         """
         half = [[self.function(a, b) for b in A[: i + 1]] for i, a in enumerate(A)]
         sample = np.unique(np.linspace(0, len(A) - 1, 8).astype(int))
-        checked = real_numbers(
-            [[self.function(A[i], A[j]) for j in sample] for i in sample], "FunctionKernel"
-        )
-        if checked.ndim == 2:
-            require_symmetry(checked, "FunctionKernel", rows=sample)
+        both = [[self.function(A[i], A[j]) for j in sample] for i in sample]
+        if np.ndim(both) == 2:
+            require_symmetry(real_numbers(both, "FunctionKernel"), "FunctionKernel", rows=sample)
         return [row + [later[i] for later in half[i + 1 :]] for i, row in enumerate(half)]
 
     def diagonal(self, A: Any) -> Any:

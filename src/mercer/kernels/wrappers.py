@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,10 +27,10 @@ from mercer.program.expression import (
     PointFunction,
     X,
     Z,
+    cached_on_root,
     constant,
     parameter,
     substitute,
-    walk,
 )
 from mercer.program.operations import apply, inverse
 from mercer.program.pairs import Array
@@ -227,58 +228,63 @@ def _cosine(inner: Expr) -> Expr:
 
 
 class _Parts(NamedTuple):
-    """A kernel as cosine * rest * size(x) * size(z), with the logarithm of size, at (x, x)."""
+    """A kernel as cosine * rest * size(x) * size(z), with the logarithm of the size at (x, x)."""
 
     cosine: Expr
     rest: Expr
     log_size: Expr = constant(0.0)
 
 
-#: The degree in inner products up to which a kernel is not expected to overflow.
-_TAME = 2
-_ONE = constant(1.0)
-
-
-def _split(root: Expr) -> _Parts:
-    """Take sizes out of sums and products that may overflow."""
-    if _growth(root) <= _TAME:
-        return _Parts(_ONE, root)
-    order, inside, parts = walk((root,)), {root}, dict[Expr, _Parts]()
-    for node in reversed(order):
-        if node in inside and node.op in ("add", "multiply") and _growth(node) > _TAME:
-            inside.update(node.args)
-    for node in order:
-        if node in inside:
-            parts[node] = _parts(node, parts)
-    return parts[root]
-
-
-def _parts(node: Expr, parts: Mapping[Expr, _Parts]) -> _Parts:
-    if node.op == "exp" and node.is_pair:
+@cached_on_root
+def _split(node: Expr) -> _Parts:
+    """Take sizes out of exponentials, products, and sums of these, which may overflow."""
+    one = constant(1.0)
+    if not _varies(node):
+        return _Parts(one, node)
+    if node.op == "exp":
         (u,) = node.args
         exponent = u - 0.5 * (diagonal(u, "row") + diagonal(u, "column"))
-        return _Parts(apply("exp", exponent), _ONE, 0.5 * u)
+        return _Parts(apply("exp", exponent), one, 0.5 * u)
     if node.op == "coordinate" and node.attr.degree == 0:
         cosine = replace(node.attr, body=_column_cosine(node.attr.body))
         sizes = replace(node.attr, body=_log_size(node.attr.body), degree=1)
-        return _Parts(Expr("coordinate", (), cosine), _ONE, Expr("coordinate", (), sizes))
-    if node.op == "multiply" and _growth(node) > _TAME:
-        a, b = (_divided(argument, parts[argument]) for argument in node.args)
-        return _Parts(a.cosine * b.cosine, a.rest * b.rest, a.log_size + b.log_size)
-    if node.op == "add" and _growth(node) > _TAME:
-        terms = [parts[argument] for argument in node.args]
-        largest = apply("maximum", terms[0].log_size, terms[1].log_size)
-        first, second = (_times_size(t.cosine * t.rest, t.log_size - largest) for t in terms)
-        return _Parts(_ONE, first + second, largest)
-    return _Parts(_ONE, node)
+        return _Parts(Expr("coordinate", (), cosine), one, Expr("coordinate", (), sizes))
+    operands = _operands(node)
+    parts = [_split(operand) for operand in operands]
+    if node.op == "multiply" and operands:
+        if sum(map(_varies, operands)) > 1:
+            parts = [_divided(*both) for both in zip(operands, parts, strict=True)]
+        cosines, rests, log_sizes = zip(*parts, strict=True)
+        return _Parts(math.prod(cosines), math.prod(rests), sum(log_sizes))
+    if any(part.rest is not term for part, term in zip(parts, operands, strict=True)):
+        largest = reduce(lambda a, b: apply("maximum", a, b), [part.log_size for part in parts])
+        terms = [_times_size(p.cosine * p.rest, p.log_size - largest) for p in parts]
+        return _Parts(one, sum(terms, start=constant(0.0)), largest)
+    return _Parts(one, node)
+
+
+def _operands(node: Expr) -> list[Expr]:
+    """The terms of a sum, or the factors of a product that is not a cosine."""
+    operands, operation = [node], node.op
+    while node.op == operation and operation in ("add", "multiply"):
+        if any(isinstance(argument.attr, Diagonal) for argument in node.args):
+            break
+        node = node.args[0]
+        operands[:1] = operands[0].args
+    return operands if len(operands) > 1 else []
+
+
+def _varies(node: Expr) -> bool:
+    """Whether k(x, x), which bounds a kernel, depends on x."""
+    return node.op not in ("row", "column") and diagonal(node, "row").is_pair
 
 
 def _divided(factor: Expr, parts: _Parts) -> _Parts:
     """The parts of a factor, whose size is taken out if it is still in."""
-    if parts.rest is not factor or not _growth(factor):
+    if parts.rest is not factor or not _varies(factor):
         return parts
     log_size = _log_size(factor)
-    return _Parts(_ONE, _times_size(factor, -log_size), log_size)
+    return _Parts(parts.cosine, _times_size(factor, -log_size), log_size)
 
 
 def _log_size(body: Expr) -> Expr:
@@ -289,24 +295,6 @@ def _log_size(body: Expr) -> Expr:
 def _times_size(value: Expr, log_size: Expr) -> Expr:
     size = apply("exp", log_size)
     return value * diagonal(size, "row") * diagonal(size, "column")
-
-
-def _growth(root: Expr) -> float:
-    """The degree of an expression in inner products, infinite for exponentials."""
-    for node in walk((root,), _growth):
-        if _growth not in node.cache:
-            node.cache[_growth] = _own_growth(node, [a.cache[_growth] for a in node.args])
-    return float(root.cache[_growth])
-
-
-def _own_growth(node: Expr, parts: list[float]) -> float:
-    if node.op in ("row", "column") or not diagonal(node, "row").is_pair:
-        return 0.0  # a number of one point, or a kernel whose k(x, x) bounds it
-    if node.op == "exp" or (node.op == "coordinate" and node.attr.degree == 0):
-        return math.inf
-    if node.op == "multiply":  # a product with its diagonal is a cosine, which is bounded
-        return 0.0 if any(isinstance(a.attr, Diagonal) for a in node.args) else sum(parts)
-    return max(parts, default=1.0)
 
 
 def _column_cosine(body: Expr) -> Expr:

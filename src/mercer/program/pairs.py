@@ -190,21 +190,18 @@ def evaluate_scalars(roots: tuple[Expr, ...], values: Mapping[str, Any]) -> list
     known: dict[Expr, float] = {}
     with np.errstate(all="ignore"):
         for node in walk(roots):
-            known[node] = _scalar(node, known, values)
+            if node.op == "const":
+                known[node] = node.attr
+            elif node.op == "param":
+                path, index = node.attr
+                value = values[path]
+                known[node] = float(np.asarray(value)[index] if index else value)
+            elif node.op in ("lookup", "lookup_slope"):
+                table = node.attr if node.op == "lookup" else node.attr.slope
+                known[node] = float(table(np.array([known[node.args[0]]]))[0])
+            else:
+                known[node] = float(TABLE[node.op].value(*map(known.__getitem__, node.args)))
     return list(map(known.__getitem__, roots))
-
-
-def _scalar(node: Expr, known: Mapping[Expr, float], values: Mapping[str, Any]) -> float:
-    if node.op == "const":
-        return float(node.attr)
-    if node.op == "param":
-        path, index = node.attr
-        value = values[path]
-        return float(np.asarray(value)[index] if index else value)
-    if node.op in ("lookup", "lookup_slope"):
-        table = node.attr if node.op == "lookup" else node.attr.slope
-        return float(table(np.array([known[node.args[0]]]))[0])
-    return float(TABLE[node.op].value(*map(known.__getitem__, node.args)))
 
 
 def scale_values(scale: Scale, values: Values, width: int) -> Array:

@@ -47,14 +47,6 @@ class Specialised(NamedTuple):
     given: np.dtype[Any]
 
 
-class Arithmetic(NamedTuple):
-    """The slots of sparse data, the type to compute in, and that of the result."""
-
-    sparse: frozenset[Slot]
-    computed: np.dtype[Any]
-    given: np.dtype[Any]
-
-
 @cached_on_root
 def reads(root: Expr | tuple[Expr, ...]) -> Reads:
     """Find the slots, the leaves that Python evaluates, and the slots of squared distances."""
@@ -90,8 +82,10 @@ def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised
     return Specialised(_rewritten(root, sparse), computed, given)
 
 
-def arithmetic(root: Expr | tuple[Expr, ...], pairs: Pairs, *, narrow: bool = False) -> Arithmetic:
-    """Choose the floating types for the data that expressions read."""
+def arithmetic(
+    root: Expr | tuple[Expr, ...], pairs: Pairs, *, narrow: bool = False
+) -> tuple[frozenset[Slot], np.dtype[Any], np.dtype[Any]]:
+    """The slots of sparse data, the type to compute in, and that of the result."""
     slots, sources, distances, cancels = reads(root)
     single = bool(slots or sources)
     for source in sources:
@@ -109,7 +103,7 @@ def arithmetic(root: Expr | tuple[Expr, ...], pairs: Pairs, *, narrow: bool = Fa
     computed = DOUBLE if not distances.isdisjoint(sparse) else result
     if computed == SINGLE and (cancels or any(map(pairs.is_spread, slots))):
         computed = DOUBLE
-    return Arithmetic(frozenset(sparse), computed, result)
+    return frozenset(sparse), computed, result
 
 
 @cached_on_root
