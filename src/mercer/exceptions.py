@@ -110,3 +110,11 @@ def _is_inner(module: str) -> bool:
     return module.partition(".")[0] in ("mercer", "functools", "contextlib") or module.startswith(
         "sklearn.callback"
     )
+
+
+#: The errors and warnings above.
+__all__ = [
+    name
+    for name, value in vars().items()
+    if getattr(value, "__base__", None) and value.__module__ == __name__
+]

@@ -434,19 +434,15 @@ def _floating(weights: Any) -> Array:
 
 
 def _why_not_finite(expression: Expr, gradients: Gradients) -> str:
-    for node in walk((expression,)):
-        if node.op == "power" and node.args[1].op == "param":
-            exponent = node.args[1].attr[0]
-            if np.isnan(gradients[exponent]).any():
-                return (
-                    f"a power of a negative number has no derivative in its exponent {exponent}; "
-                    "hold the exponent with Fixed(...), or take powers of np.abs(...)"
-                )
+    for exponent in [node.args[1] for node in walk((expression,)) if node.op == "power"]:
+        if exponent.op == "param" and np.isnan(gradients[exponent.attr[0]]).any():
+            return (
+                f"a power of a negative number has no derivative in its exponent {exponent!r}; "
+                "hold the exponent with Fixed(...), or take powers of np.abs(...)"
+            )
     lengths = any(path.endswith("length_scale") for path in gradients)
     hint = " or choose a larger length_scale" if lengths else ""
-    return (
-        f"the gradient is not finite; the data are too large for this kernel, so rescale them{hint}"
-    )
+    return f"the gradient is not finite; the data are too large, so rescale them{hint}"
 
 
 def _require_finite(*weights: Array) -> None:

@@ -354,10 +354,14 @@ def _numeric_frame(frame: Any, owner: str) -> tuple[Array, tuple[str, ...]]:
         column = frame.get_column(name)
         numbers = numbers_of(column)
         if numbers is None:
-            raise DataTypeError(
-                f"{owner} compares rows of numbers, but column {name!r} holds {_held(column)}; "
+            held = _held(column)
+            remedy = (
                 f"give it a kernel of its own, such as Categorical().on({name!r}), select numeric "
-                "columns with .on(...), or take mercer.table_kernel(X)."
+                "columns with .on(...), or take mercer.table_kernel(X)"
+            )
+            raise DataTypeError(
+                f"{owner} compares rows of numbers, but column {name!r} holds {held}; "
+                f"{'pass real numbers' if 'complex' in held else remedy}."
             )
         columns.append(numbers)
     single = all(dtype == nw.Float32 for dtype in frame.schema.values())

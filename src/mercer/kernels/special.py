@@ -300,10 +300,7 @@ class FunctionKernel(PairKernel):
         return [[self.function(a, b) for b in B] for a in A]
 
     def _mirrored(self, A: Sequence[Any]) -> list[list[Any]]:
-        """The matrix of all pairs of a collection, from one call for two mirror images.
-
-        A sample of the pairs is compared with those of exchanged objects.
-        """
+        """The matrix of all pairs, from one call for two mirror images but for a sample of both."""
         half = [[self.function(a, b) for b in A[: i + 1]] for i, a in enumerate(A)]
         sample = np.unique(np.linspace(0, len(A) - 1, 8).astype(int))
         both = [[self.function(A[i], A[j]) for j in sample] for i in sample]
