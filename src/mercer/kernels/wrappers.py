@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -227,40 +227,35 @@ def _cosine(inner: Expr) -> Expr:
     return cosine * rest * diagonal(size, "row") * diagonal(size, "column")
 
 
-class _Parts(NamedTuple):
-    """A kernel as cosine * rest * size(x) * size(z), with the logarithm of the size at (x, x)."""
-
-    cosine: Expr
-    rest: Expr
-    log_size: Expr = constant(0.0)
-
-
 @cached_on_root
-def _split(node: Expr) -> _Parts:
-    """Take sizes out of exponentials, products, and sums of these, which may overflow."""
-    one = constant(1.0)
+def _split(node: Expr) -> tuple[Expr, Expr, Expr]:
+    """A kernel as cosine * rest * size(x) * size(z), with the logarithm of the size at (x, x).
+
+    Sizes are taken out of exponentials, of products, and of sums of these, which may overflow.
+    """
+    one, zero = constant(1.0), constant(0.0)
     if not _varies(node):
-        return _Parts(one, node)
+        return one, node, zero
     if node.op == "exp":
         (u,) = node.args
         exponent = u - 0.5 * (diagonal(u, "row") + diagonal(u, "column"))
-        return _Parts(apply("exp", exponent), one, 0.5 * u)
+        return apply("exp", exponent), one, 0.5 * u
     if node.op == "coordinate" and node.attr.degree == 0:
         cosine = replace(node.attr, body=_column_cosine(node.attr.body))
         sizes = replace(node.attr, body=_log_size(node.attr.body), degree=1)
-        return _Parts(Expr("coordinate", (), cosine), one, Expr("coordinate", (), sizes))
+        return Expr("coordinate", (), cosine), one, Expr("coordinate", (), sizes)
     operands = _operands(node)
     parts = [_split(operand) for operand in operands]
     if node.op == "multiply" and operands:
         if sum(map(_varies, operands)) > 1:
-            parts = [_divided(*both) for both in zip(operands, parts, strict=True)]
+            parts = [_divided(*part) for part in parts]
         cosines, rests, log_sizes = zip(*parts, strict=True)
-        return _Parts(math.prod(cosines), math.prod(rests), sum(log_sizes))
-    if any(part.rest is not term for part, term in zip(parts, operands, strict=True)):
-        largest = reduce(lambda a, b: apply("maximum", a, b), [part.log_size for part in parts])
-        terms = [_times_size(p.cosine * p.rest, p.log_size - largest) for p in parts]
-        return _Parts(one, sum(terms, start=constant(0.0)), largest)
-    return _Parts(one, node)
+        return math.prod(cosines), math.prod(rests), sum(log_sizes)
+    if any(part[1] is not term for part, term in zip(parts, operands, strict=True)):
+        largest = reduce(lambda a, b: apply("maximum", a, b), [size for _, _, size in parts])
+        terms = [_times_size(cosine * rest, size - largest) for cosine, rest, size in parts]
+        return one, sum(terms, start=zero), largest
+    return one, node, zero
 
 
 def _operands(node: Expr) -> list[Expr]:
@@ -279,12 +274,10 @@ def _varies(node: Expr) -> bool:
     return node.op not in ("row", "column") and diagonal(node, "row").is_pair
 
 
-def _divided(factor: Expr, parts: _Parts) -> _Parts:
-    """The parts of a factor, whose size is taken out if it is still in."""
-    if parts.rest is not factor or not _varies(factor):
-        return parts
-    log_size = _log_size(factor)
-    return _Parts(parts.cosine, _times_size(factor, -log_size), log_size)
+def _divided(cosine: Expr, rest: Expr, log_size: Expr) -> tuple[Expr, Expr, Expr]:
+    """The parts of a factor, with the size of the rest taken out too."""
+    more = _log_size(rest) if _varies(rest) else constant(0.0)
+    return cosine, _times_size(rest, -more), log_size + more
 
 
 def _log_size(body: Expr) -> Expr:

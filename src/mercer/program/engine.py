@@ -10,7 +10,7 @@ import numpy as np
 from mercer import _core, memory
 from mercer.linalg.symmetric import LowerTriangle
 from mercer.parallel import thread_count
-from mercer.program.expression import SEED, Expr, Slot, cached_on_root, constant, substitute_all
+from mercer.program.expression import SEED, Expr, Slot, cached_on_root, constant, joint, substitute
 from mercer.program.lower import Lowered, lower
 from mercer.program.pairs import (
     DOUBLE,
@@ -24,7 +24,7 @@ from mercer.program.pairs import (
 )
 from mercer.program.reverse import CoordinateRequest, Request
 from mercer.program.slabs import MANY_COLUMNS, Slabs, in_slabs
-from mercer.program.specialise import arithmetic, reads, rewritten, specialise
+from mercer.program.specialise import reads, specialise
 from mercer.sampling import blocks
 
 #: Pairs, and numbers compared for all of them, up to which `Direct` is used. Beyond, threads,
@@ -208,13 +208,13 @@ def contract(
 
     Weights are a matrix, the lower triangle of a symmetric one, factors (U, V), or None (ones).
     """
-    expressions = tuple([request.expression for request in requests])
-    folded = pairs.rows is pairs.cols and _are_totals(expressions, tuple(requests))
+    root = joint(tuple([request.expression for request in requests]))
+    folded = pairs.rows is pairs.cols and _are_totals(root, tuple(requests))
     triangle = isinstance(weights, LowerTriangle)
     seed, weights = _folded_seed(weights) if folded else _seed(weights)
-    sparse, computed, _ = arithmetic(expressions, pairs)
-    dtype = dtype or computed
-    lowered, outputs = _contraction(expressions, tuple(requests), seed, sparse)
+    special = specialise(_seeded(root, seed), pairs)
+    dtype = dtype or special.computed
+    lowered, outputs = _contraction(special.root, tuple(requests))
     options = outputs, folded, triangle, thread_count()
     if lowered.blocks in ((), (WEIGHTS,)):
         return list(
@@ -231,7 +231,7 @@ def contract(
 
 
 @cached_on_root
-def _are_totals(expressions: tuple[Expr, ...], requests: tuple[Request, ...]) -> bool:
+def _are_totals(root: Expr, requests: tuple[Request, ...]) -> bool:
     """Whether all requests are totals: half of the pairs of a symmetric matrix will do.
 
     The derivative of a symmetric K in any parameter is symmetric, so that
@@ -244,7 +244,7 @@ def _are_totals(expressions: tuple[Expr, ...], requests: tuple[Request, ...]) ->
             total = not request.wants_inputs
         if not total:
             return False
-    return not reads(expressions).sources
+    return not reads(root).sources
 
 
 _MATRIX = Expr("external", (), WEIGHTS)
@@ -275,6 +275,12 @@ def _folded_seed(weights: Any) -> tuple[Expr, Any]:
     return _PRODUCT, (np.hstack([u, v]), np.hstack([v, u]))
 
 
+@cached_on_root
+def _seeded(expression: Expr, seed: Expr) -> Expr:
+    """The expression with the weights in the place of the seed."""
+    return substitute(expression, lambda node: seed if node is SEED else None)
+
+
 def _multiply(
     function: Any, lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any], vectors: Array
 ) -> Array:
@@ -302,15 +308,10 @@ def _cut(weights: Any, rows: slice, cols: slice) -> Any:
 
 @cached_on_root
 def _contraction(
-    expressions: tuple[Expr, ...],
-    requests: tuple[Request, ...],
-    seed: Expr,
-    sparse: frozenset[Slot],
+    root: Expr, requests: tuple[Request, ...]
 ) -> tuple[Lowered, list[tuple[Any, ...]]]:
-    """The program of all requests with these weights, and what the engine is to sum for each."""
-    seeded = substitute_all(expressions, lambda node: seed if node is SEED else None)
-    roots = rewritten(seeded, sparse)
-    lowered = lower(roots, tuple(_companion(r) for r in requests if r.slot))
+    """The program of all requests, and what the engine is to sum for each."""
+    lowered = lower(root.args, tuple(_companion(r) for r in requests if r.slot))
     registers = zip(requests, lowered.results, strict=True)
     return lowered, [_output(request, register, lowered) for request, register in registers]
 

@@ -20,8 +20,6 @@ import numpy as np
 
 from mercer.exceptions import MercerError
 
-Replace = Callable[["Expr"], "Expr | None"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -344,22 +342,23 @@ def walk(roots: tuple[Expr, ...], known: object = None) -> list[Expr]:
     return order
 
 
-def substitute(root: Expr, replace: Replace) -> Expr:
-    """Rebuild an expression with some of its nodes replaced (``replace`` returns None to keep)."""
-    return substitute_all((root,), replace)[0]
+@cached_on_root
+def joint(roots: tuple[Expr, ...]) -> Expr:
+    """One node for several expressions, so that they are rewritten together."""
+    return Expr("joint", roots, len(roots))
 
 
-def substitute_all(
-    roots: tuple[Expr, ...], replace: Replace, *, remember: bool = False
-) -> tuple[Expr, ...]:
-    """Rebuild expressions together; nodes that they share are replaced once.
+def substitute(
+    root: Expr, replace: Callable[[Expr], Expr | None], *, remember: bool = False
+) -> Expr:
+    """Rebuild an expression with some of its nodes replaced (``replace`` returns None to keep).
 
     With ``remember``, each node keeps its result for the next expression that holds the node.
     """
     from mercer.program.operations import rebuild
 
     done: dict[Expr, Expr] = {}
-    for node in walk(roots, replace if remember else None):
+    for node in walk((root,), replace if remember else None):
         new = node.cache.get(replace) if remember else None
         if new is None:
             new = replace(node)
@@ -370,4 +369,4 @@ def substitute_all(
         if remember:
             node.cache[replace] = _THE_HOLDER if new is node else new
         done[node] = node if new is _THE_HOLDER else new
-    return tuple([done[root] for root in roots])
+    return done[root]

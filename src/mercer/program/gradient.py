@@ -26,9 +26,9 @@ from mercer.program.expression import (
     X,
     Z,
     cached_on_root,
+    joint,
     parameter,
     substitute,
-    substitute_all,
 )
 from mercer.program.pairs import Array, Pairs, evaluate_scalars
 from mercer.program.reverse import (
@@ -121,7 +121,7 @@ def _input_gradient(roots: tuple[Expr, ...], pairs: Pairs, weights: Any, contrac
             total = total + _to_data(slot, part, pairs)
     # A diagonal depends on the point through both arguments of its pair (x_i, x_i).
     for bodies, own, seeds in _gathered(diagonals, pairs):
-        for both in (bodies, _exchanged(bodies)):
+        for both in (bodies, _exchanged(joint(bodies)).args):
             total = total + _input_gradient(both, own, seeds, reference.contract)
     return total
 
@@ -248,8 +248,8 @@ def _input_requests(leaf: Expr, tile: Expr) -> list[Request]:
     return []
 
 
-def _exchanged(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Expressions with the roles of the two sides exchanged."""
+def _exchanged(root: Expr) -> Expr:
+    """The expression with the roles of the two sides exchanged."""
     sides = {X: Z, Z: X, DIFFERENCE: DIFFERENCE * -1.0}
 
     def exchange(node: Expr) -> Expr | None:
@@ -260,7 +260,7 @@ def _exchanged(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
             return Expr("column" if node.op == "row" else "row", (), node.attr)
         return None
 
-    return substitute_all(roots, exchange)
+    return substitute(root, exchange)
 
 
 def _to_data(slot: Slot, part: Array, pairs: Pairs) -> Array:

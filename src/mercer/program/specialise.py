@@ -23,7 +23,7 @@ from mercer.program.expression import (
     Slot,
     cached_on_root,
     constant,
-    substitute_all,
+    substitute,
     walk,
 )
 from mercer.program.operations import apply
@@ -48,11 +48,11 @@ class Specialised(NamedTuple):
 
 
 @cached_on_root
-def reads(root: Expr | tuple[Expr, ...]) -> Reads:
+def reads(root: Expr) -> Reads:
     """Find the slots, the leaves that Python evaluates, and the slots of squared distances."""
     slots: dict[Slot, None] = {}
     sources, distances, cancels = [], [], False
-    for node in walk((root,) if isinstance(root, Expr) else root):
+    for node in walk((root,)):
         if node.op == "external" and node.attr != WEIGHTS:
             sources.append(node.attr)
         elif node.op == "exp" and node.args[0].op == "subtract":
@@ -78,14 +78,6 @@ def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised
 
     The result is in float32 with ``narrow``, or if all the data are in float32.
     """
-    sparse, computed, given = arithmetic(root, pairs, narrow=narrow)
-    return Specialised(_rewritten(root, sparse), computed, given)
-
-
-def arithmetic(
-    root: Expr | tuple[Expr, ...], pairs: Pairs, *, narrow: bool = False
-) -> tuple[frozenset[Slot], np.dtype[Any], np.dtype[Any]]:
-    """The slots of sparse data, the type to compute in, and that of the result."""
     slots, sources, distances, cancels = reads(root)
     single = bool(slots or sources)
     for source in sources:
@@ -103,20 +95,15 @@ def arithmetic(
     computed = DOUBLE if not distances.isdisjoint(sparse) else result
     if computed == SINGLE and (cancels or any(map(pairs.is_spread, slots))):
         computed = DOUBLE
-    return frozenset(sparse), computed, result
+    return Specialised(_rewritten(root, frozenset(sparse)), computed, result)
 
 
 @cached_on_root
 def _rewritten(root: Expr, sparse: frozenset[Slot]) -> Expr:
-    return rewritten((root,), sparse)[0]
+    return _fold_scales(_sparsify(_on_circles(root), sparse))
 
 
-def rewritten(roots: tuple[Expr, ...], sparse: frozenset[Slot]) -> tuple[Expr, ...]:
-    """Rewrite the leaves of expressions that are computed together."""
-    return _fold_scales(_sparsify(_on_circles(roots), sparse))
-
-
-def _on_circles(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def _on_circles(root: Expr) -> Expr:
     """sum_k sin^2(s (x_k - z_k)) is a squared distance on circles: no sine for every pair."""
 
     def rewrite(node: Expr) -> Expr | None:
@@ -131,7 +118,7 @@ def _on_circles(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
             return None
         return Expr("squared_distance", (), Slot(slot.view, on_circle=frequency, weights=weights))
 
-    return substitute_all(roots, rewrite)
+    return substitute(root, rewrite)
 
 
 def _squared_sine(body: Expr) -> Expr | None:
@@ -146,12 +133,12 @@ def _squared_sine(body: Expr) -> Expr | None:
     return None
 
 
-def _fold_scales(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def _fold_scales(root: Expr) -> Expr:
     """Rewrite exp(-c d) as 2^-(d'), where the scale of the data holds the constant c log2(e).
 
     Other readers of a distance whose scale has changed see the new one times a constant.
     """
-    nodes = walk(roots)
+    nodes = walk((root,))
     readers = Counter(argument for node in nodes for argument in node.args)
     replaced: dict[Expr, Expr] = {}
     for node in nodes:
@@ -163,7 +150,7 @@ def _fold_scales(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
         replaced[node] = Expr("decay", (sum(stretched[1:], start=stretched[0]),))
         for (distance, _), new, factor in zip(terms, stretched, factors, strict=True):
             replaced[distance] = new * (1 / factor)
-    return substitute_all(roots, replaced.get)
+    return substitute(root, replaced.get)
 
 
 def _distances(exponent: Expr) -> list[tuple[Expr, float]] | None:
@@ -209,7 +196,7 @@ def _stretched(distance: Expr, factor: float) -> Expr:
     return Expr(distance.op, (), slot if isinstance(leaf, Slot) else replace(leaf, slot=slot))
 
 
-def _sparsify(roots: tuple[Expr, ...], sparse: frozenset[Slot]) -> tuple[Expr, ...]:
+def _sparsify(root: Expr, sparse: frozenset[Slot]) -> Expr:
     """Rewrite |x - z|^2 = |x|^2 + |z|^2 - 2 x.z for sparse rows, clipped, and 0 for one row."""
 
     def rewrite(node: Expr) -> Expr | None:
@@ -223,4 +210,4 @@ def _sparsify(roots: tuple[Expr, ...], sparse: frozenset[Slot]) -> tuple[Expr, .
         squared = Expr("row", (), norm) + Expr("column", (), norm) - 2.0 * dot
         return apply("maximum", squared, 0.0) * (1.0 - IDENTITY)
 
-    return substitute_all(roots, rewrite)
+    return substitute(root, rewrite)
