@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sklearn.exceptions import ConvergenceWarning
+from sklearn import exceptions
 
 
 class MercerError(Exception):
@@ -78,7 +78,7 @@ class DataWarning(MercerWarning):
     """Data are read in a way that may not be meant, such as negative weights."""
 
 
-class ShortFitWarning(NumericalWarning, ConvergenceWarning):
+class ShortFitWarning(NumericalWarning, exceptions.ConvergenceWarning):
     """Iterations ended before the result was as exact as asked; scikit-learn's filters see it."""
 
 
@@ -112,9 +112,4 @@ def _is_inner(module: str) -> bool:
     )
 
 
-#: The errors and warnings above.
-__all__ = [
-    name
-    for name, value in vars().items()
-    if getattr(value, "__base__", None) and value.__module__ == __name__
-]
+__all__ = [name for name in dir() if name.endswith(("Error", "Warning"))]

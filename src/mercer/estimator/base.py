@@ -16,6 +16,7 @@ from mercer.exceptions import (
     DataError,
     DataTypeError,
     DataWarning,
+    IndexingError,
     ParameterError,
     as_data_errors,
     warn,
@@ -185,9 +186,7 @@ class KernelEstimator(NamedArguments, BaseEstimator):
         try:
             points = kernel.validate(X, owner=self, copy=copy)
             data = points.data
-        except (ParameterError, DataError) as error:  # perhaps of other columns than fit saw
-            if isinstance(error, DataError) and (reset or getattr(X, "ndim", 0) != 2):
-                raise
+        except (ParameterError, IndexingError) as error:  # they may be for other columns
             refused, data = error, X
         plain = type(data) is np.ndarray and data.ndim == 2
         named = hasattr(self, "feature_names_in_")

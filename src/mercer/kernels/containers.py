@@ -15,7 +15,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.exceptions import DataError, DataTypeError
+from mercer.exceptions import DataError, DataTypeError, IndexingError
 
 Array = np.ndarray[Any, Any]
 
@@ -285,7 +285,7 @@ def positions(columns: Sequence[Any], width: int, names: list[str] | None, owner
         else:
             index = int(cast(int, column))
             if not -width <= index < width:
-                raise DataError(
+                raise IndexingError(
                     f"{owner}: column {index} was asked for, but the data have {width} columns; "
                     f"select among 0 to {width - 1} in .on(...)."
                 )

@@ -299,10 +299,11 @@ class Continuous(Declaration):
         value = numeric(subject, given, self._remedy)
         dimensions = np.ndim(value)
         if dimensions > self.ndim:
-            rule = f"has ndim <= {self.ndim}" if self.ndim else "is a single number"
+            most = f"has at most {self.ndim} dimension{'s' * (self.ndim > 1)}"
+            rule = most if self.ndim else "is a single number"
             raise ParameterError(
-                f"{subject} = {shorten(value)} is an array of ndim = {dimensions}, but "
-                f"{self.name} {rule}; {self._remedy()}."
+                f"{subject} = {shorten(value)} is an array of {dimensions} "
+                f"dimension{'s' * (dimensions > 1)}, but {self.name} {rule}; {self._remedy()}."
             )
         if not self.allow_infinity and not np.all(np.isfinite(value)):
             raise ParameterError(f"{subject} = {shorten(value)} is not finite; {self._remedy()}.")

@@ -243,6 +243,16 @@ class PairKernel(Kernel):
         return Expr("external", (), Block(with_values(self), self._view(scope), learns(self)))
 
 
+def _mirrored(function: Callable[..., Any], A: Sequence[Any]) -> list[list[Any]]:
+    """The matrix of all pairs, from one call for two mirror images but for a sample of both."""
+    half = [[function(a, b) for b in A[: i + 1]] for i, a in enumerate(A)]
+    sample = np.unique(np.linspace(0, len(A) - 1, 8).astype(int))
+    both = [[function(A[i], A[j]) for j in sample] for i in sample]
+    if np.ndim(both) == 2:
+        require_symmetry(real_numbers(both, "FunctionKernel"), "FunctionKernel", rows=sample)
+    return [row + [later[i] for later in half[i + 1 :]] for i, row in enumerate(half)]
+
+
 class FunctionKernel(PairKernel):
     """A Python function as a kernel.
 
@@ -296,17 +306,8 @@ class FunctionKernel(PairKernel):
                     "pairwise=True if it compares two objects."
                 ) from error
         if A is B:
-            return self._mirrored(A)
+            return _mirrored(self.function, A)
         return [[self.function(a, b) for b in B] for a in A]
-
-    def _mirrored(self, A: Sequence[Any]) -> list[list[Any]]:
-        """The matrix of all pairs, from one call for two mirror images but for a sample of both."""
-        half = [[self.function(a, b) for b in A[: i + 1]] for i, a in enumerate(A)]
-        sample = np.unique(np.linspace(0, len(A) - 1, 8).astype(int))
-        both = [[self.function(A[i], A[j]) for j in sample] for i in sample]
-        if np.ndim(both) == 2:
-            require_symmetry(real_numbers(both, "FunctionKernel"), "FunctionKernel", rows=sample)
-        return [row + [later[i] for later in half[i + 1 :]] for i, row in enumerate(half)]
 
     def diagonal(self, A: Any) -> Any:
         if self.pairwise:

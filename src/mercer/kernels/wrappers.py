@@ -260,13 +260,14 @@ def _split(node: Expr) -> tuple[Expr, Expr, Expr]:
 
 def _operands(node: Expr) -> list[Expr]:
     """The terms of a sum, or the factors of a product that is not a cosine."""
-    operands, operation = [node], node.op
-    while node.op == operation and operation in ("add", "multiply"):
-        if any(isinstance(argument.attr, Diagonal) for argument in node.args):
-            break
-        node = node.args[0]
+    operands = list(node.args) if node.op in ("add", "multiply") and not _is_cosine(node) else []
+    while operands and operands[0].op == node.op and not _is_cosine(operands[0]):
         operands[:1] = operands[0].args
-    return operands if len(operands) > 1 else []
+    return operands
+
+
+def _is_cosine(node: Expr) -> bool:
+    return any(isinstance(argument.attr, Diagonal) for argument in node.args)
 
 
 def _varies(node: Expr) -> bool:

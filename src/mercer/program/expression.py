@@ -320,10 +320,7 @@ def cached_on_root(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def walk(roots: tuple[Expr, ...], known: object = None) -> list[Expr]:
-    """Return every node below the roots, arguments before the nodes that use them.
-
-    What is below nodes whose cache has the key ``known`` is left out.
-    """
+    """Return every node below the roots, or above nodes whose cache has a key; arguments first."""
     order: list[Expr] = []
     seen: set[Expr] = set()
     waiting: set[Expr] = set()  # nodes whose arguments come first
