@@ -665,6 +665,17 @@ def test_constructors_keep_their_signatures(cls: Any) -> None:
         assert repr(clone(made)) == repr(made)
 
 
+def test_a_subclass_may_pass_names_on() -> None:
+    class Mine(mc.KernelRidge):
+        def __init__(self, mine: int = 1, **others: Any) -> None:
+            self.mine = mine
+            super().__init__(**others)
+
+    assert Mine(mine=2, alpha=3.0).alpha == 3.0
+    with pytest.raises(TypeError, match="gamma"):
+        Mine(gamma=1.0)
+
+
 # Data of other shapes and kinds -------------------------------------------------------------------
 
 
@@ -706,7 +717,7 @@ def test_a_warp_to_one_dimension() -> None:
 def test_numbers_of_columns_and_dimensions() -> None:
     with pytest.raises(ParameterError, match="has 2 values but the kernel sees 1 column; pass one"):
         mc.RBF([1.0, 2.0])(X[:, :1])
-    with pytest.raises(ParameterError, match="of 2 dimensions, but .* at most 1 dimension;"):
+    with pytest.raises(ParameterError, match=r"of 2 dimensions, but .* at most 1 dimension;"):
         mc.RBF([[1.0, 2.0]])
 
 

@@ -34,8 +34,11 @@ class NamedArguments:
     """Base of classes whose constructors refuse an unknown name with advice."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:  # noqa: D102
-        known = [*inspect.signature(cls.__init__).parameters][1:] if kwargs else []
-        for name in kwargs.keys() - known:
+        code = getattr(cls.__init__, "__code__", None)
+        if code is None or code.co_flags & inspect.CO_VARKEYWORDS:  # takes names of others
+            return super().__new__(cls)
+        known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        for name in kwargs.keys() - set(known):
             advice = f"its name is {_RENAMED[name]}." if _RENAMED.get(name) in known else ""
             if name == "gamma" and "kernel" in known:
                 advice = "write kernel=mercer.RBF.from_gamma(gamma)."
