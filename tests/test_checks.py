@@ -82,6 +82,8 @@ def test_targets_of_absurd_size_are_refused(largest: float) -> None:
 def test_kernel_values_that_are_not_finite_are_refused() -> None:
     values = np.array([[1.0, 2.0], [2.0, 3.0]])
     assert checks.require_finite_values(values, "k") is values
-    for wrong in (np.nan, np.inf, -np.inf):
-        with pytest.raises(DataError, match=r"^Model: 'k' gives NaN or infinity; scale the data"):
-            checks.require_finite_values(np.array([1.0, wrong]), "k", "Model: ")
+    causes = {"infinity; scale the data": (np.inf, -np.inf), "NaN: its formula has": (np.nan,)}
+    for cause, wrong in causes.items():
+        for value in wrong:
+            with pytest.raises(DataError, match=rf"^Model: 'k' gives {cause}"):
+                checks.require_finite_values(np.array([1.0, value]), "k", "Model: ")

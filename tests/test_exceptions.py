@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import pickle
 import warnings
 from typing import Any
 
@@ -11,6 +14,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 import mercer as mc
 from mercer.exceptions import (
@@ -290,7 +294,7 @@ CASES: list[tuple[Any, type[MercerError], type[Exception], str]] = [
         lambda: mc.KernelRidge(RBF).fit(None, Y),
         DataTypeError,
         TypeError,
-        r"KernelRidge: RBF: a None",
+        r"KernelRidge: a None",
     ),
     (lambda: RBF(bytearray(b"abc")), DataTypeError, TypeError, r"RBF: a single string"),
     (lambda: RBF(np.float64(3.0)), DataTypeError, TypeError, r"RBF: a float64 is not a collection"),
@@ -614,3 +618,115 @@ def test_errors_about_data_become_errors_of_their_owner() -> None:
     assert isinstance(caught.value.__cause__, ValueError)
     with pytest.raises(ParameterError, match=r"^mine$"), as_data_errors("Model"):
         raise ParameterError("mine")
+
+
+# Names of parameters -----------------------------------------------------------------------------
+
+WRONG_NAMES: list[tuple[Any, dict[str, Any], str]] = [
+    (mc.Nystrom, {"n_components": 10}, r"^Nystrom: n_components .*; its name is n_landmarks\."),
+    (mc.solvers.NystromSolver, {"n_components": 10}, r"^NystromSolver: .* name is n_landmarks\."),
+    (mc.KernelRidge, {"gamma": 0.1}, r"^KernelRidge: gamma .* kernel=mercer\.RBF\.from_gamma\("),
+    (mc.RandomFourier, {"gamma": 0.1}, r"^RandomFourier: .* kernel=mercer\.RBF\.from_gamma\("),
+    (mc.GaussianProcessRegressor, {"alpha": 0.1}, r"^GaussianProcessRegressor: .* name is noise\."),
+    (mc.GaussianProcessRegressor, {"n_restarts_optimizer": 3}, r"its name is n_restarts\."),
+    (mc.GaussianProcessClassifier, {"foo": 1}, r"^GaussianProcessClassifier: foo is not a par"),
+    (mc.OneClassSVM, {"foo": 1}, r"^OneClassSVM: foo is not a parameter; the parameters are kern"),
+    (mc.RandomFourier, {"foo": 1}, r"^RandomFourier: foo is not a parameter; the parameters are"),
+    (mc.SVCSearch, {"foo": 1}, r"^SVCSearch: foo is not a parameter; the parameters are estimator"),
+    (TaylorRBF, {"foo": 1}, r"^TaylorRBF: foo is not a parameter; the parameters are degree, "),
+    (mc.KernelRidge, {"alhpa": 1.0}, r"did you mean alpha\? The parameters are kernel, alpha"),
+    (mc.solvers.Cholesky, {"rank": 3}, r"^Cholesky: rank is not a parameter; the .* are none\.$"),
+    (mc.RBF, {"gamma": 0.5}, r"^RBF: gamma is not a parameter; write RBF\.from_gamma\(gamma\)\.$"),
+    (
+        mc.Polynomial,
+        {"coef0": 1.0},
+        r"its name is offset\. The parameters are degree, offset, gain",
+    ),
+]
+
+
+@pytest.mark.parametrize(("cls", "values", "message"), WRONG_NAMES)
+def test_unknown_names_of_parameters(cls: Any, values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message) as caught:
+        cls(**values)
+    assert isinstance(caught.value, TypeError) or issubclass(cls, mc.Kernel)
+
+
+@pytest.mark.parametrize("cls", sorted({cls for cls, _, _ in WRONG_NAMES}, key=repr))
+def test_constructors_keep_their_signatures(cls: Any) -> None:
+    own = inspect.signature(cls.__init__).parameters
+    if not issubclass(cls, mc.Kernel):
+        assert list(inspect.signature(cls).parameters) == list(own)[1:]
+    made = cls()
+    for copied in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert type(copied) is cls
+        assert repr(copied) == repr(made)
+    if hasattr(made, "fit"):
+        assert repr(clone(made)) == repr(made)
+
+
+def test_a_subclass_may_pass_names_on() -> None:
+    class Mine(mc.KernelRidge):
+        def __init__(self, mine: int = 1, **others: Any) -> None:
+            self.mine = mine
+            super().__init__(**others)
+
+    assert Mine(mine=2, alpha=3.0).alpha == 3.0
+    with pytest.raises(TypeError, match="gamma"):
+        Mine(gamma=1.0)
+
+
+# Data of other shapes and kinds -------------------------------------------------------------------
+
+
+def test_a_path_in_place_of_data() -> None:
+    with pytest.raises(DataTypeError, match=r"^RBF: .* mercer\.read_blocks\(path\)"):
+        RBF("data.csv")
+    with pytest.raises(
+        DataTypeError, match=r"^KernelRidge: a single .* mercer\.read_blocks\(path\)"
+    ):
+        mc.KernelRidge().fit("data.csv", Y)
+
+
+def test_columns_that_fit_did_not_see() -> None:
+    model = mc.KernelRidge(RBF.on(0) + RBF.on(2)).fit(X, Y)
+    for narrow in (X[:, :2], sp.csr_array(X[:, :2])):
+        with pytest.raises(DataError, match="has 2 features, but KernelRidge is expecting 3"):
+            model.predict(narrow)
+    with pytest.raises(DataError, match="infinity"):
+        model.predict(broken(np.inf))
+
+
+def test_targets_of_three_dimensions() -> None:
+    with pytest.raises(DataError, match=r"y has shape \(6, 2, 2\) but X has 6 rows; pass one"):
+        mc.KernelRidge().fit(X, np.ones((6, 2, 2)))
+
+
+def test_columns_of_complex_numbers() -> None:
+    with pytest.raises(DataTypeError, match=r"'a' holds objects of type complex; pass real num"):
+        RBF(pd.DataFrame({"a": [1j, 2.0]}))
+
+
+def test_a_warp_to_one_dimension() -> None:
+    with pytest.raises(DataError, match=r"^RBF\.warp: .* shape \(6,\); it must return a table"):
+        RBF.warp(lambda A: A[:, 0])(X)
+    single = mc.FunctionKernel(lambda a, b: float(a * b), pairwise=True)
+    assert_allclose(single.warp(lambda A: A[:, 0])(X), np.outer(Y, Y))
+
+
+def test_numbers_of_columns_and_dimensions() -> None:
+    with pytest.raises(ParameterError, match="has 2 values but the kernel sees 1 column; pass one"):
+        mc.RBF([1.0, 2.0])(X[:, :1])
+    with pytest.raises(ParameterError, match=r"of 2 dimensions, but .* at most 1 dimension;"):
+        mc.RBF([[1.0, 2.0]])
+
+
+def test_the_causes_of_values_that_are_not_finite() -> None:
+    class Logarithm(mc.DotProduct):
+        def profile(self, s: Any) -> Any:
+            return np.log(s)
+
+    with pytest.raises(DataError, match=r"^KernelRidge: Logarithm\(\) gives NaN: its formula has"):
+        mc.KernelRidge(Logarithm()).fit(X, Y)
+    with pytest.raises(DataError, match=r"^KernelRidge: .* gives infinity; scale the data"):
+        mc.KernelRidge(mc.Linear().exp()).fit(100 * X, Y)

@@ -87,6 +87,7 @@ REQUIRED = [
     "features",
     "plot",
     "testing",
+    "exceptions",
 ]
 
 
@@ -105,6 +106,27 @@ def test_all_is_exactly_the_public_names() -> None:
     } - {"annotations"}
     modules = {name for name in mc.__all__ if isinstance(getattr(mc, name), types.ModuleType)}
     assert reachable == set(mc.__all__) - modules
+
+
+def test_dir_shows_the_public_names() -> None:
+    assert set(dir(mc)) == {*mc.__all__, "__version__"}
+
+
+def test_errors_and_warnings_are_public() -> None:
+    listed = set(mc.exceptions.__all__)
+    bases = (mc.exceptions.MercerError, mc.exceptions.MercerWarning)
+    defined = {
+        n for n, v in vars(mc.exceptions).items() if isinstance(v, type) and issubclass(v, bases)
+    }
+    assert listed == defined
+    assert "DataWarning" in listed
+
+
+def test_declarations_show_their_defaults() -> None:
+    assert repr(mc.RBF.length_scale) == "Positive(1.0)"
+    assert repr(mc.Positive(1.0)) == "Positive(1.0)"
+    assert repr(mc.Integer(3, low=1)) == "Integer(3)"
+    assert repr(mc.Positive()) == "Positive()"
 
 
 @pytest.mark.parametrize("name", REQUIRED)

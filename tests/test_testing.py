@@ -182,6 +182,19 @@ def test_the_seed_decides() -> None:
         check_kernel(mc.Matern(nu=1.7), random_state=seed)
 
 
+def test_a_power_without_a_derivative_in_its_exponent() -> None:
+    class Square(mc.DotProduct):
+        p = mc.Positive(2.0)
+
+        def profile(self, s: Any) -> Any:
+            return s**self.p
+
+    with pytest.raises(AssertionError, match=r"a power of a negative .* in its exponent p; hold"):
+        check_kernel(Square())
+    check_kernel(Square(mc.Fixed(2.0)))
+    check_kernel(Square(), np.random.default_rng(0).uniform(0.5, 1.0, (6, 2)))
+
+
 def test_check_kernel_finds_an_indefinite_kernel_that_claims_nothing() -> None:
     class Negative(mc.Stationary):
         """-r^2."""

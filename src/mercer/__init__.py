@@ -12,6 +12,7 @@ except ImportError as error:
         "with `pip install .` in a checkout, which needs a C++20 compiler."
     ) from error
 
+from mercer import exceptions as exceptions
 from mercer import features, landmarks, losses, penalties, plot, solvers, testing, validity
 from mercer.features.arc_cosine import ArcCosineFeatures
 from mercer.features.fourier import Fastfood, RandomFourier
@@ -136,6 +137,7 @@ __all__ = [
     "Wendland",
     "White",
     "budgets",
+    "exceptions",
     "features",
     "forecast",
     "landmarks",
@@ -150,3 +152,7 @@ __all__ = [
     "threads",
     "validity",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

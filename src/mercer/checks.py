@@ -6,15 +6,17 @@ an example. Those of weights and targets raise a `DataError`.
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, ParameterError, ParameterTypeError
 
 Array = NDArray[np.floating[Any]]
 
@@ -22,6 +24,42 @@ Array = NDArray[np.floating[Any]]
 _LARGEST_RATIO = 1e12
 # Range of the largest absolute target: squares of others, with factors, may leave float64.
 _LEAST_TARGET, _LARGEST_TARGET = 1e-100, 1e100
+
+
+#: Names of parameters in scikit-learn, and those here.
+_RENAMED = {"alpha": "noise", "n_components": "n_landmarks", "n_restarts_optimizer": "n_restarts"}
+
+
+class NamedArguments:
+    """Base of classes whose constructors refuse an unknown name with advice."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:  # noqa: D102
+        code = getattr(cls.__init__, "__code__", None)
+        if code is None or code.co_flags & inspect.CO_VARKEYWORDS:  # takes names of others
+            return super().__new__(cls)
+        known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        for name in kwargs.keys() - set(known):
+            advice = f"its name is {_RENAMED[name]}." if _RENAMED.get(name) in known else ""
+            if name == "gamma" and "kernel" in known:
+                advice = "write kernel=mercer.RBF.from_gamma(gamma)."
+            raise ParameterTypeError(unknown_name(cls.__name__, name, known, advice))
+        return super().__new__(cls)
+
+
+def unknown_name(owner: str, name: str, known: Iterable[str], advice: str = "") -> str:
+    """The message for a name that is not among the parameters."""
+    known = list(known)
+    for near in difflib.get_close_matches(name, known, n=1):
+        advice = advice or f"did you mean {near}?"
+    the = f"{advice} The" if advice else "the"
+    if not advice or len(known) > 1:
+        advice = f"{the} parameter{' is' if len(known) == 1 else 's are'} {listed(known)}."
+    return f"{owner}: {name} is not a parameter; {advice}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message."""
+    return ", ".join(names) or "none"
 
 
 def is_number(value: object) -> bool:
@@ -122,9 +160,13 @@ def require_finite_values(values: Array, kernel: object, owner: str = "") -> Arr
     """The values of a kernel; NaN and infinity are refused."""
     with np.errstate(over="ignore", invalid="ignore"):  # of infinities
         is_finite = np.isfinite(values.sum())
-    if not is_finite:
-        raise DataError(
-            f"{owner}{kernel!r} gives NaN or infinity; scale the data, or use a kernel that grows "
-            "less fast."
+    if is_finite:
+        return values
+    if np.isinf(values).any() or not np.isnan(values).any():
+        reason = "infinity; scale the data, or use a kernel that grows less fast"
+    else:
+        reason = (
+            "NaN: its formula has no value for some pairs of rows (a logarithm or a root of a "
+            "negative number, or 0 / 0); mend the formula, or pass data that it is made for"
         )
-    return values
+    raise DataError(f"{owner}{kernel!r} gives {reason}.")

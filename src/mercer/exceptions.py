@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sklearn.exceptions import ConvergenceWarning
+from sklearn import exceptions
 
 
 class MercerError(Exception):
@@ -78,7 +78,7 @@ class DataWarning(MercerWarning):
     """Data are read in a way that may not be meant, such as negative weights."""
 
 
-class ShortFitWarning(NumericalWarning, ConvergenceWarning):
+class ShortFitWarning(NumericalWarning, exceptions.ConvergenceWarning):
     """Iterations ended before the result was as exact as asked; scikit-learn's filters see it."""
 
 
@@ -110,3 +110,6 @@ def _is_inner(module: str) -> bool:
     return module.partition(".")[0] in ("mercer", "functools", "contextlib") or module.startswith(
         "sklearn.callback"
     )
+
+
+__all__ = [name for name in dir() if name.endswith(("Error", "Warning"))]

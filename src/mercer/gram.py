@@ -21,6 +21,7 @@ from mercer.kernels.views import Numbers, View
 from mercer.linalg.symmetric import LowerTriangle
 from mercer.parallel import cached_property
 from mercer.program import engine, reference
+from mercer.program.expression import Expr, walk
 from mercer.program.gradient import Gradients, input_gradient, parameter_gradient
 from mercer.program.pairs import SINGLE, Array, Pairs
 from mercer.program.specialise import reads, specialise
@@ -268,12 +269,7 @@ class Gram(_Operator):
             gradients.setdefault(path, np.zeros(np.shape(value)))
         gradient = kernel.chain(gradients)
         if not np.isfinite(gradient).all():
-            lengths = any(path.endswith("length_scale") for path in gradients)
-            hint = " or choose a larger length_scale" if lengths else ""
-            raise DataError(
-                f"Gram.gradient: the gradient is not finite; the data are too large for this "
-                f"kernel, so rescale them{hint}."
-            )
+            raise DataError(f"Gram.gradient: {_why_not_finite(self._expression, gradients)}.")
         return gradient
 
     def diagonal_gradient(self, weights: Any) -> Array:
@@ -435,6 +431,18 @@ def _floating(weights: Any) -> Array:
     """Weights in their own floating type: a matrix of them is not copied without need."""
     array = _numbers(weights, "fiub")
     return array if array.dtype in (np.float32, np.float64) else array.astype(float)
+
+
+def _why_not_finite(expression: Expr, gradients: Gradients) -> str:
+    for exponent in [node.args[1] for node in walk((expression,)) if node.op == "power"]:
+        if exponent.op == "param" and np.isnan(gradients[exponent.attr[0]]).any():
+            return (
+                f"a power of a negative number has no derivative in its exponent {exponent!r}; "
+                "hold the exponent with Fixed(...), or take powers of np.abs(...)"
+            )
+    lengths = any(path.endswith("length_scale") for path in gradients)
+    hint = " or choose a larger length_scale" if lengths else ""
+    return f"the gradient is not finite; the data are too large, so rescale them{hint}"
 
 
 def _require_finite(*weights: Array) -> None:

@@ -184,7 +184,7 @@ def test_periods_are_the_times_at_which_they_begin() -> None:
 
 def test_other_objects_are_named_by_their_type() -> None:
     frame = pd.DataFrame({"a": pd.Series([1j, None], dtype=object), "b": [{1}, "x"]})
-    with pytest.raises(DataTypeError, match="column 'a' holds objects of type complex; give it"):
+    with pytest.raises(DataTypeError, match="column 'a' holds objects of type complex; pass real"):
         RBF(frame)
     with pytest.raises(DataTypeError, match="column 'b' holds objects of type set and str; give"):
         RBF.on("b")(frame)

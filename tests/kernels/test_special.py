@@ -232,6 +232,27 @@ def test_blocks_of_a_symmetric_matrix_are_mirrored() -> None:
     assert sum(calls) < 1.1 * 1100 * 1100 - 1024 * 70
 
 
+def test_a_function_of_two_objects_is_called_once_for_each_pair() -> None:
+    X = RNG.normal(size=(300, 2))
+    calls = 0
+
+    def dot(a: Any, b: Any) -> float:
+        nonlocal calls
+        calls += 1
+        return float(a @ b)
+
+    kernel = mc.FunctionKernel(dot, pairwise=True)
+    assert_allclose(kernel(X), X @ X.T, atol=1e-12)
+    assert calls == 300 * 301 / 2 + 8 * 8  # and a sample of both orders
+    calls = 0
+    assert_allclose(kernel.diag(X), (X**2).sum(axis=1), atol=1e-12)
+    assert calls == 300
+    with pytest.raises(ValidityError, match=r"not symmetric: k\(x_\d+, x_\d+\)"):
+        mc.FunctionKernel(lambda a, b: a[0] - b[0], pairwise=True)(X)
+    with pytest.raises(DataError, match=r"returned shape \(300, 300, 1\)"):
+        mc.FunctionKernel(lambda a, b: [1.0], pairwise=True)(X)
+
+
 def test_rows_of_any_kind_for_kernels_that_do_not_look_at_them() -> None:
     ragged = [[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]]
     for kernel, wanted in ((mc.Constant(2.0), np.full((3, 3), 2.0)), (mc.White(), np.eye(3))):

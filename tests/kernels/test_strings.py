@@ -63,7 +63,7 @@ def test_spectrum_of_unknown_words_counts_in_the_diagonal_only() -> None:
 
 
 def test_spectrum_refuses_what_is_not_text() -> None:
-    with pytest.raises(DataTypeError, match=r"Spectrum: row 1 is a int, not a string; pass a list"):
+    with pytest.raises(DataTypeError, match="Spectrum: row 1 is of type int, and not a string"):
         mc.Spectrum(2)(["ab", 3])
     with pytest.raises(DataTypeError, match="single string"):
         mc.Spectrum(2)("abc")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -139,6 +141,68 @@ def test_the_cosine_of_a_product_over_columns_does_not_overflow() -> None:
     mc.testing.check_kernel((2.0 * mc.Linear().exp() * mc.RBF()).normalized(), X[:, :3])
 
 
+def log_cosine(logarithms: Any) -> Any:
+    """The cosine of a positive kernel from the logarithms of its values."""
+    own = np.diagonal(logarithms) / 2
+    return np.exp(logarithms - own[:, None] - own)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_cosine_of_a_sum_with_an_exponential_does_not_overflow(dtype: Any) -> None:
+    X = (5 * RNG.normal(size=(20, 100))).astype(dtype)
+    X[0] /= 1e3
+    X[1] = X[2] + X.dtype.type(0.01)
+    S = X.astype(float) @ X.astype(float).T
+    rtol = 1e-10 if dtype == np.float64 else 1e-6
+    plain = (mc.Linear().exp() + 1.0).normalized()
+    assert_allclose(plain(X), log_cosine(np.logaddexp(S, 0.0)), rtol=rtol, atol=1e-20)
+    assert_allclose(np.diagonal(plain(X)), 1.0, rtol=rtol)
+    small = S / 1e3
+    mixed = (mc.Linear().exp() * (2.0 + mc.RBF()) + 3.0 * mc.Polynomial(2)).normalized()
+    X = X / X.dtype.type(np.sqrt(1e3))
+    D = ((X[:, None].astype(float) - X) ** 2).sum(axis=2)
+    terms = small + np.log(2 + np.exp(-D / 2)), np.log(3 * (1 + small) ** 2)
+    assert_allclose(mixed(X), log_cosine(np.logaddexp(*terms)), rtol=10 * rtol, atol=1e-20)
+
+
+def test_the_cosine_of_a_high_power_does_not_overflow() -> None:
+    X = 5 * RNG.normal(size=(12, 1000))
+    X[1] = X[0] + 0.1
+    S = 1 + X @ X.T
+    found = mc.Polynomial(200).normalized()(X)
+    assert_allclose(found, log_cosine(200 * np.log(np.abs(S))), rtol=1e-9, atol=1e-200)
+    assert_allclose(((mc.Linear() + 1.0) ** 200).normalized()(X), found, rtol=1e-9, atol=1e-200)
+    X = (1e4 * RNG.normal(size=(12, 20))).astype(np.float32)
+    S = 1 + X.astype(float) @ X.astype(float).T
+    wanted = np.sign(S) * log_cosine(5 * np.log(np.abs(S)))
+    assert_allclose(mc.Polynomial(5).normalized()(X), wanted, atol=1e-5)
+
+
+def test_cosines_that_are_divided_in_parts() -> None:
+    for kernel in (
+        mc.Linear().exp() + 1.0,
+        mc.Polynomial(5),
+        mc.Polynomial(3) + 2.0 * mc.Linear().exp() + mc.RBF() + 1.0,
+        mc.Linear().polynomial([1.0, 2.0, 3.0, 4.0]),
+        mc.Monomials(2) + 1.0,
+    ):
+        mc.testing.check_kernel(kernel.normalized(), PLANE[:12])
+        K = kernel(PLANE)
+        size = np.sqrt(np.diagonal(K))
+        assert_allclose(kernel.normalized()(PLANE), K / np.outer(size, size), rtol=1e-12)
+
+
+def test_a_factor_that_is_negative_at_a_point_with_itself() -> None:
+    class Shifted(mc.DotProduct):
+        def profile(self, s: Any) -> Any:
+            return (s - 1.0) ** 4 * (s + 1.0)
+
+    X = np.array([[0.5, 0.0], [2.0, 0.5], [0.0, 3.0]])
+    K = Shifted()(X)
+    size = np.sqrt(np.diagonal(K))
+    assert_allclose(Shifted().normalized()(X), K / np.outer(size, size), rtol=1e-12)
+
+
 def test_a_kernel_of_differences_is_its_own_cosine() -> None:
     for kernel in (mc.RBF(), mc.Matern(), mc.Laplacian(), mc.Periodic()):
         assert kernel.normalized().expression is kernel.expression
@@ -175,6 +239,24 @@ def test_nested_cosines_are_right_and_cost_little(monkeypatch: pytest.MonkeyPatc
         nested(depth).diag(PLANE)
         counts.append(calls)
     assert counts[2] - counts[1] <= 2.1 * (counts[1] - counts[0])  # linear: twice, not 3^8 times
+
+
+def calls(function: Callable[[], Any]) -> int:
+    """The number of calls, of Python and of C, that a function makes."""
+    profile = cProfile.Profile()
+    profile.runcall(function)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_gradients_of_nested_cosines_cost_linear_time() -> None:
+    first, second, values = [], [], []
+    for depth in (10, 20, 40):
+        kernel = nested(depth)
+        values.append(calls(lambda kernel=kernel: kernel(PLANE)))
+        first.append(calls(lambda kernel=kernel: kernel.gram(PLANE).gradient()))
+        second.append(calls(lambda kernel=kernel: kernel.gram(PLANE).gradient()))
+    for small, middle, large in (values, first, second):
+        assert large - middle <= 2.3 * (middle - small)  # twice for linear, four times for squares
 
 
 def test_bounds_of_a_scale_are_scaled_with_it() -> None:

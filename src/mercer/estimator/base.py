@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from mercer.checks import Array, require_weight_range
+from mercer.checks import Array, NamedArguments, require_weight_range
 from mercer.exceptions import (
     DataError,
     DataTypeError,
     DataWarning,
+    IndexingError,
     ParameterError,
     as_data_errors,
     warn,
@@ -46,7 +47,7 @@ def store(model: object, arguments: dict[str, Any]) -> None:
     vars(model).update((name, value) for name, value in arguments.items() if name != "self")
 
 
-class KernelEstimator(BaseEstimator):
+class KernelEstimator(NamedArguments, BaseEstimator):
     """Base of estimators whose first parameter is a kernel.
 
     Kernels are immutable, and say themselves what data they take. So ``set_params(kernel__path=v)``
@@ -185,7 +186,7 @@ class KernelEstimator(BaseEstimator):
         try:
             points = kernel.validate(X, owner=self, copy=copy)
             data = points.data
-        except ParameterError as error:  # it may have one value for each of other columns
+        except (ParameterError, IndexingError) as error:  # they may be for other columns
             refused, data = error, X
         plain = type(data) is np.ndarray and data.ndim == 2
         named = hasattr(self, "feature_names_in_")
@@ -284,9 +285,10 @@ class KernelEstimator(BaseEstimator):
                 ensure_2d=False,
                 dtype=[np.float64, np.float32],
                 input_name="y",
+                allow_nd=True,
                 estimator=self,
             )
-        if len(targets) != n:
+        if len(targets) != n or targets.ndim > 2:
             raise DataError(
                 f"{type(self).__name__}: y has shape {targets.shape} but X has {n} rows; "
                 "pass one target, or one row of targets, for each row of X."

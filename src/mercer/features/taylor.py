@@ -21,7 +21,7 @@ from mercer.maps.forecast import forecast
 from mercer.maps.monomials import Floats, graded_features, polynomial_names
 
 
-class TaylorRBF(TransformerMixin, BaseEstimator):
+class TaylorRBF(TransformerMixin, checks.NamedArguments, BaseEstimator):
     """The infinite feature map of the RBF kernel, truncated at a total degree.
 
     With x and z divided by the length-scale, exp(-|x - z|^2 / 2) is

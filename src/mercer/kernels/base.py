@@ -7,6 +7,7 @@ expression.
 
 from __future__ import annotations
 
+import re
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
@@ -265,7 +266,9 @@ class Kernel(Parameterised, metaclass=_KernelType):
         except DataError as error:
             if owner is None:
                 raise
-            raise type(error)(f"{type(owner).__name__}: {error}") from None
+            # The owner is one: an estimator, or a kernel by itself.
+            message = re.sub(r"^\w+: ", "", str(error))
+            raise type(error)(f"{type(owner).__name__}: {message}") from None
 
     @cached_property
     def _reader(self) -> Reader:

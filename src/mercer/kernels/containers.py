@@ -15,7 +15,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.exceptions import DataError, DataTypeError
+from mercer.exceptions import DataError, DataTypeError, IndexingError
 
 Array = np.ndarray[Any, Any]
 
@@ -285,7 +285,7 @@ def positions(columns: Sequence[Any], width: int, names: list[str] | None, owner
         else:
             index = int(cast(int, column))
             if not -width <= index < width:
-                raise DataError(
+                raise IndexingError(
                     f"{owner}: column {index} was asked for, but the data have {width} columns; "
                     f"select among 0 to {width - 1} in .on(...)."
                 )
@@ -354,10 +354,14 @@ def _numeric_frame(frame: Any, owner: str) -> tuple[Array, tuple[str, ...]]:
         column = frame.get_column(name)
         numbers = numbers_of(column)
         if numbers is None:
-            raise DataTypeError(
-                f"{owner} compares rows of numbers, but column {name!r} holds {_held(column)}; "
+            held = _held(column)
+            remedy = (
                 f"give it a kernel of its own, such as Categorical().on({name!r}), select numeric "
-                "columns with .on(...), or take mercer.table_kernel(X)."
+                "columns with .on(...), or take mercer.table_kernel(X)"
+            )
+            raise DataTypeError(
+                f"{owner} compares rows of numbers, but column {name!r} holds {held}; "
+                f"{'pass real numbers' if 'complex' in held else remedy}."
             )
         columns.append(numbers)
     single = all(dtype == nw.Float32 for dtype in frame.schema.values())

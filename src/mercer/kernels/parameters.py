@@ -228,6 +228,9 @@ class Declaration(ABC):
     def __get__(self, instance: Any, owner: type) -> Any:
         return self if instance is None else plain(instance._values[self.name])
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.required else show(self.default)})"
+
     @property
     def required(self) -> bool:
         """Whether the parameter has no default."""
@@ -296,10 +299,11 @@ class Continuous(Declaration):
         value = numeric(subject, given, self._remedy)
         dimensions = np.ndim(value)
         if dimensions > self.ndim:
-            rule = f"has at most {self.ndim} dimension(s)" if self.ndim else "is a single number"
+            most = f"has at most {self.ndim} dimension{'s' * (self.ndim > 1)}"
+            rule = most if self.ndim else "is a single number"
             raise ParameterError(
-                f"{subject} = {shorten(value)} is an array of {dimensions} dimension(s), but "
-                f"{self.name} {rule}; {self._remedy()}."
+                f"{subject} = {shorten(value)} is an array of {dimensions} "
+                f"dimension{'s' * (dimensions > 1)}, but {self.name} {rule}; {self._remedy()}."
             )
         if not self.allow_infinity and not np.all(np.isfinite(value)):
             raise ParameterError(f"{subject} = {shorten(value)} is not finite; {self._remedy()}.")

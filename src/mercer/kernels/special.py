@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -130,17 +130,18 @@ class Block:
     def block(self, pairs: Pairs) -> Array:
         if pairs.same and self._is_matrix:
             _require_square(pairs.rows, self.view)
+        mirrored = pairs.same and np.array_equal(pairs.rows.ids, pairs.cols.ids)
         a = self.kernel._objects(pairs.rows, self.view)
-        b = a if pairs.rows is pairs.cols else self.kernel._objects(pairs.cols, self.view)
+        b = a if mirrored else self.kernel._objects(pairs.cols, self.view)
         value = self._checked(self.kernel.pairs(a, b), pairs.shape)
-        if pairs.same:
+        if mirrored:
+            require_symmetry(value, str(self), self.kernel._symmetrise)
+        elif pairs.same:
             self._check_symmetry(value, pairs)
         return value
 
     def _check_symmetry(self, value: Array, pairs: Pairs) -> None:
-        """Compare a block of k(X) with its mirror image; off the diagonal, a sample of it."""
-        if np.array_equal(pairs.rows.ids, pairs.cols.ids):
-            return require_symmetry(value, str(self), self.kernel._symmetrise)
+        """Compare a sample of a block of k(X), off the diagonal, with its mirror image."""
         rows, cols = (np.linspace(0, n - 1, 8).astype(int) for n in pairs.shape)
         a = self.kernel._objects(pairs.rows[rows], self.view)
         b = self.kernel._objects(pairs.cols[cols], self.view)
@@ -149,7 +150,6 @@ class Block:
         sample = np.block([[zero, value[np.ix_(rows, cols)]], [mirrored, zero]])
         ids = np.concatenate([pairs.rows.ids[rows], pairs.cols.ids[cols]])
         require_symmetry(sample, str(self), self.kernel._symmetrise, rows=ids)
-        return None
 
     def is_single(self, pairs: Pairs) -> bool:
         """Whether the kernel computes in float32."""
@@ -243,6 +243,16 @@ class PairKernel(Kernel):
         return Expr("external", (), Block(with_values(self), self._view(scope), learns(self)))
 
 
+def _mirrored(function: Callable[..., Any], A: Sequence[Any]) -> list[list[Any]]:
+    """The matrix of all pairs, from one call for two mirror images but for a sample of both."""
+    half = [[function(a, b) for b in A[: i + 1]] for i, a in enumerate(A)]
+    sample = np.unique(np.linspace(0, len(A) - 1, 8).astype(int))
+    both = [[function(A[i], A[j]) for j in sample] for i in sample]
+    if np.ndim(both) == 2:
+        require_symmetry(real_numbers(both, "FunctionKernel"), "FunctionKernel", rows=sample)
+    return [row + [later[i] for later in half[i + 1 :]] for i, row in enumerate(half)]
+
+
 class FunctionKernel(PairKernel):
     """A Python function as a kernel.
 
@@ -295,6 +305,8 @@ class FunctionKernel(PairKernel):
                     f"({error}); write f(X, Y) that returns the matrix of all pairs, or pass "
                     "pairwise=True if it compares two objects."
                 ) from error
+        if A is B:
+            return _mirrored(self.function, A)
         return [[self.function(a, b) for b in B] for a in A]
 
     def diagonal(self, A: Any) -> Any:

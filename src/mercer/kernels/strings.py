@@ -48,8 +48,8 @@ class Spectrum(FeatureKernel):
         for i, item in enumerate(objects):
             if not isinstance(item, str):
                 raise DataTypeError(
-                    f"Spectrum: row {i} is a {type(item).__name__}, not a string; pass a list (or "
-                    "a column) of strings."
+                    f"Spectrum: row {i} is of type {type(item).__name__}, and not a string; pass "
+                    "a list (or a column) of strings."
                 )
         words, owners = _substrings(objects, self.k)
         keys, columns = np.unique(words, return_inverse=True)

@@ -199,7 +199,7 @@ def weighted_sum(body: Expr, slot: Slot, weights: Expr | tuple[Expr, ...]) -> Ex
 
 def diagonal(body: Expr, side: str) -> Expr:
     """A number for each row or column: an expression at the pair (point, same point)."""
-    body = substitute(body, _at_one_point)
+    body = substitute(body, _at_one_point, remember=True)
     return Expr(side, (), Diagonal(body)) if body.is_pair else body
 
 

@@ -6,7 +6,6 @@ data or mathematics. The `Tree` of an object lists its parameters and those of t
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections import Counter
@@ -19,6 +18,7 @@ from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from mercer.checks import listed, unknown_name
 from mercer.exceptions import ParameterError, UnresolvedParameterError
 from mercer.kernels.parameters import (
     Array,
@@ -257,7 +257,7 @@ class Parameterised:
         if wrong:
             raise ParameterError(
                 f"{_owner(self)}: theta{wrong}; pass one number for each of "
-                f"{_listed(self.theta_names)}."
+                f"{listed(self.theta_names)}."
             )
         parts = zip(free, pairwise(ends), strict=True)
         return _replaced(self, {e.path: e.at_theta(vector[low:high]) for e, (low, high) in parts})
@@ -643,7 +643,7 @@ def _by_name(
     if len(args) > len(positional):
         raise ParameterError(
             f"{_owner(instance)}: {len(args)} positional values were given, and there are "
-            f"{len(positional)} to take; the parameters are {_listed(instance._declarations)}."
+            f"{len(positional)} to take; the parameters are {listed(instance._declarations)}."
         )
     values = dict(zip(positional, args, strict=False))
     for name in values.keys() & kwargs.keys():
@@ -675,16 +675,6 @@ def _owner(instance: Parameterised) -> str:
     return type(instance).__name__
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
-
-
 def _unknown(instance: Parameterised, name: str, known: Iterable[str]) -> ParameterError:
-    known = list(known)
-    advice = [instance._elsewhere[name]] if name in instance._elsewhere else []
-    if not advice:
-        advice = [f"did you mean {n}?" for n in difflib.get_close_matches(name, known, n=1)]
-    if not advice or len(known) > 1:
-        verb = "parameter is" if len(known) == 1 else "parameters are"
-        advice.append(f"the {verb} {_listed(known)}.")
-    return ParameterError(f"{_owner(instance)}: {name} is not a parameter; {' '.join(advice)}")
+    advice = instance._elsewhere.get(name, "")
+    return ParameterError(unknown_name(_owner(instance), name, known, advice))

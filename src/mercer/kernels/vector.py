@@ -64,7 +64,8 @@ class VectorKernel(Kernel):
             if np.ndim(plain(value)) and size != columns.width:
                 raise ParameterError(
                     f"{type(self).__name__}: {name} has {size} values but the kernel sees "
-                    f"{columns.width} columns; pass one number, or one for each column."
+                    f"{columns.width} column{'s' * (columns.width > 1)}; pass one number, or one "
+                    "for each column."
                 )
         if self.non_negative and columns.values.min() < 0:
             raise DataError(

@@ -406,6 +406,12 @@ class View:
     def read(self, data: Any) -> Columns:
         """The columns that the reader finds in the data."""
         seen = self.apply(data) if self.steps else data
+        warped = bool(self.steps) and isinstance(self.steps[-1], Warp)
+        if warped and np.ndim(seen) == 1 and isinstance(self.reader, Numbers):
+            raise DataError(
+                f"{self.owner}.warp: the function returned an array of shape {np.shape(seen)}; it "
+                "must return a table, such as values[:, None] for one column."
+            )
         columns: Columns = self.reader.read(seen, lambda j: self._label(data, j))
         return columns
 

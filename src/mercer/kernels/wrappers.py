@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from mercer.maps import composition
 from mercer.maps.forecast import forecast
 from mercer.program.expression import (
     DIFFERENCE,
+    Diagonal,
     Expr,
     PointFunction,
     X,
@@ -218,30 +221,74 @@ class Normalized(_Wrapper):
 
 
 def _cosine(inner: Expr) -> Expr:
-    """k(x, z) / sqrt(k(x, x) k(z, z)), where the factors that may overflow have their own."""
-    cosine, rest = _split(inner)
+    """k(x, z) / sqrt(k(x, x) k(z, z)), where parts that may overflow are divided first."""
+    cosine, rest, _ = _split(inner)
     size = inverse(apply("sqrt", apply("maximum", rest, 0.0)))
     return cosine * rest * diagonal(size, "row") * diagonal(size, "column")
 
 
 @cached_on_root
-def _split(inner: Expr) -> tuple[Expr, Expr]:
-    """The cosine of the factors that may overflow, and the product of the others as it is.
+def _split(node: Expr) -> tuple[Expr, Expr, Expr]:
+    """A kernel as cosine * rest * size(x) * size(z), with the logarithm of the size at (x, x).
 
-    For exp(u) it is exp(u - (u_xx + u_zz) / 2); for a product over columns, that of the columns.
+    Sizes are taken out of exponentials, of products, and of sums of these, which may overflow.
     """
-    one = constant(1.0)
-    if inner.op == "exp" and inner.is_pair:
-        (u,) = inner.args
-        return apply("exp", u - 0.5 * (diagonal(u, "row") + diagonal(u, "column"))), one
-    if inner.op == "coordinate" and inner.attr.degree == 0:
-        leaf = replace(inner.attr, body=_column_cosine(inner.attr.body))
-        return Expr("coordinate", (), leaf), one
-    if inner.op == "multiply":
-        (a, b), (c, d) = (_split(argument) for argument in inner.args)
-        if b is not inner.args[0] or d is not inner.args[1]:
-            return a * c, b * d
-    return one, inner
+    one, zero = constant(1.0), constant(0.0)
+    if not _varies(node):
+        return one, node, zero
+    if node.op == "exp":
+        (u,) = node.args
+        exponent = u - 0.5 * (diagonal(u, "row") + diagonal(u, "column"))
+        return apply("exp", exponent), one, 0.5 * u
+    if node.op == "coordinate" and node.attr.degree == 0:
+        cosine = replace(node.attr, body=_column_cosine(node.attr.body))
+        sizes = replace(node.attr, body=_log_size(node.attr.body), degree=1)
+        return Expr("coordinate", (), cosine), one, Expr("coordinate", (), sizes)
+    operands = _operands(node)
+    parts = [_split(operand) for operand in operands]
+    if node.op == "multiply" and operands:
+        if sum(map(_varies, operands)) > 1:
+            parts = [_divided(*part) for part in parts]
+        cosines, rests, log_sizes = zip(*parts, strict=True)
+        return math.prod(cosines), math.prod(rests), sum(log_sizes)
+    if any(part[1] is not term for part, term in zip(parts, operands, strict=True)):
+        largest = reduce(lambda a, b: apply("maximum", a, b), [size for _, _, size in parts])
+        terms = [_times_size(cosine * rest, size - largest) for cosine, rest, size in parts]
+        return one, sum(terms, start=zero), largest
+    return one, node, zero
+
+
+def _operands(node: Expr) -> list[Expr]:
+    """The terms of a sum, or the factors of a product that is not a cosine."""
+    operands = list(node.args) if node.op in ("add", "multiply") and not _is_cosine(node) else []
+    while operands and operands[0].op == node.op and not _is_cosine(operands[0]):
+        operands[:1] = operands[0].args
+    return operands
+
+
+def _is_cosine(node: Expr) -> bool:
+    return any(isinstance(argument.attr, Diagonal) for argument in node.args)
+
+
+def _varies(node: Expr) -> bool:
+    """Whether k(x, x), which bounds a kernel, depends on x."""
+    return node.op not in ("row", "column") and diagonal(node, "row").is_pair
+
+
+def _divided(cosine: Expr, rest: Expr, log_size: Expr) -> tuple[Expr, Expr, Expr]:
+    """The parts of a factor, with the size of the rest taken out too."""
+    more = _log_size(rest) if _varies(rest) else constant(0.0)
+    return cosine, _times_size(rest, -more), log_size + more
+
+
+def _log_size(body: Expr) -> Expr:
+    """Half the logarithm of the absolute value at (x, x), and 0 for the value 0."""
+    return 0.5 * apply("log", apply("where", body, apply("absolute", body), 1.0))
+
+
+def _times_size(value: Expr, log_size: Expr) -> Expr:
+    size = apply("exp", log_size)
+    return value * diagonal(size, "row") * diagonal(size, "column")
 
 
 def _column_cosine(body: Expr) -> Expr:

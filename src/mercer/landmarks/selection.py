@@ -450,9 +450,9 @@ def _size(n_landmarks: int, available: int, owner: str) -> int | None:
     require_count(owner, "n_landmarks", n_landmarks)
     if n_landmarks > available:
         warn(
-            f"{owner}: n_landmarks = {n_landmarks} is more than the {available} rows that there "
-            "are; all of them are landmarks, which leaves out nothing but rounding. Pass fewer, or "
-            "use an exact solver, which is faster and keeps more digits.",
+            f"{owner}: n_landmarks = {n_landmarks} is more than the {available} rows; all of "
+            "them are landmarks, which leaves out nothing but rounding. Pass fewer, or use an "
+            "exact solver, which is faster and keeps more digits.",
             MercerWarning,
         )
     return int(n_landmarks) if n_landmarks < available else None

@@ -10,12 +10,11 @@ import numpy as np
 from mercer import _core, memory
 from mercer.linalg.symmetric import LowerTriangle
 from mercer.parallel import thread_count
-from mercer.program.expression import SEED, Expr, Slot, cached_on_root, constant, substitute
+from mercer.program.expression import SEED, Expr, Slot, cached_on_root, constant, joint, substitute
 from mercer.program.lower import Lowered, lower
 from mercer.program.pairs import (
     DOUBLE,
     FACTORS,
-    SINGLE,
     WEIGHTS,
     Array,
     Pairs,
@@ -209,16 +208,13 @@ def contract(
 
     Weights are a matrix, the lower triangle of a symmetric one, factors (U, V), or None (ones).
     """
-    folded = pairs.rows is pairs.cols and _are_totals(requests[0].expression, tuple(requests))
+    root = joint(tuple([request.expression for request in requests]))
+    folded = pairs.rows is pairs.cols and _are_totals(root, tuple(requests))
     triangle = isinstance(weights, LowerTriangle)
     seed, weights = _folded_seed(weights) if folded else _seed(weights)
-    roots, computed = [], SINGLE
-    for request in requests:
-        special = specialise(_seeded(request.expression, seed), pairs)
-        roots.append(special.root)
-        computed = np.result_type(computed, special.computed)
-    dtype = dtype or computed
-    lowered, outputs = _contraction(tuple(roots), tuple(requests))
+    special = specialise(_seeded(root, seed), pairs)
+    dtype = dtype or special.computed
+    lowered, outputs = _contraction(special.root, tuple(requests))
     options = outputs, folded, triangle, thread_count()
     if lowered.blocks in ((), (WEIGHTS,)):
         return list(
@@ -235,7 +231,7 @@ def contract(
 
 
 @cached_on_root
-def _are_totals(first: Expr, requests: tuple[Request, ...]) -> bool:
+def _are_totals(root: Expr, requests: tuple[Request, ...]) -> bool:
     """Whether all requests are totals: half of the pairs of a symmetric matrix will do.
 
     The derivative of a symmetric K in any parameter is symmetric, so that
@@ -246,9 +242,9 @@ def _are_totals(first: Expr, requests: tuple[Request, ...]) -> bool:
         total = request.kind in totals
         if isinstance(request, CoordinateRequest):
             total = not request.wants_inputs
-        if not total or reads(request.expression).sources:
+        if not total:
             return False
-    return True
+    return not reads(root).sources
 
 
 _MATRIX = Expr("external", (), WEIGHTS)
@@ -312,10 +308,10 @@ def _cut(weights: Any, rows: slice, cols: slice) -> Any:
 
 @cached_on_root
 def _contraction(
-    roots: tuple[Expr, ...], requests: tuple[Request, ...]
+    root: Expr, requests: tuple[Request, ...]
 ) -> tuple[Lowered, list[tuple[Any, ...]]]:
     """The program of all requests, and what the engine is to sum for each."""
-    lowered = lower(roots, tuple(_companion(r) for r in requests if r.slot))
+    lowered = lower(root.args, tuple(_companion(r) for r in requests if r.slot))
     registers = zip(requests, lowered.results, strict=True)
     return lowered, [_output(request, register, lowered) for request, register in registers]
 

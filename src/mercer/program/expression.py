@@ -319,8 +319,8 @@ def cached_on_root(function: Callable[P, R]) -> Callable[P, R]:
     return remembered
 
 
-def walk(roots: tuple[Expr, ...]) -> list[Expr]:
-    """Return every node below the roots, arguments before the nodes that use them."""
+def walk(roots: tuple[Expr, ...], known: object = None) -> list[Expr]:
+    """Return every node below the roots, or above nodes whose cache has a key; arguments first."""
     order: list[Expr] = []
     seen: set[Expr] = set()
     waiting: set[Expr] = set()  # nodes whose arguments come first
@@ -329,7 +329,7 @@ def walk(roots: tuple[Expr, ...]) -> list[Expr]:
         node = stack.pop()
         if node in seen:
             continue
-        if node in waiting or not node.args:
+        if node in waiting or not node.args or known in node.cache:
             seen.add(node)
             order.append(node)
         else:
@@ -339,16 +339,31 @@ def walk(roots: tuple[Expr, ...]) -> list[Expr]:
     return order
 
 
-def substitute(root: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
-    """Rebuild an expression with some of its nodes replaced (``replace`` returns None to keep)."""
+@cached_on_root
+def joint(roots: tuple[Expr, ...]) -> Expr:
+    """One node for several expressions, so that they are rewritten together."""
+    return Expr("joint", roots, len(roots))
+
+
+def substitute(
+    root: Expr, replace: Callable[[Expr], Expr | None], *, remember: bool = False
+) -> Expr:
+    """Rebuild an expression with some of its nodes replaced (``replace`` returns None to keep).
+
+    With ``remember``, each node keeps its result for the next expression that holds the node.
+    """
     from mercer.program.operations import rebuild
 
     done: dict[Expr, Expr] = {}
-    for node in walk((root,)):
-        new = replace(node)
+    for node in walk((root,), replace if remember else None):
+        new = node.cache.get(replace) if remember else None
+        if new is None:
+            new = replace(node)
         if new is None:
             args = tuple([done[a] for a in node.args])
             changed = any(map(operator.is_not, args, node.args))
             new = rebuild(node, args) if changed else node
-        done[node] = new
+        if remember:
+            node.cache[replace] = _THE_HOLDER if new is node else new
+        done[node] = node if new is _THE_HOLDER else new
     return done[root]

@@ -26,7 +26,8 @@ from mercer.program.expression import (
     X,
     Z,
     cached_on_root,
-    constant,
+    joint,
+    parameter,
     substitute,
 )
 from mercer.program.pairs import Array, Pairs, evaluate_scalars
@@ -120,7 +121,7 @@ def _input_gradient(roots: tuple[Expr, ...], pairs: Pairs, weights: Any, contrac
             total = total + _to_data(slot, part, pairs)
     # A diagonal depends on the point through both arguments of its pair (x_i, x_i).
     for bodies, own, seeds in _gathered(diagonals, pairs):
-        for both in (bodies, tuple(map(_exchanged, bodies))):
+        for both in (bodies, _exchanged(joint(bodies)).args):
             total = total + _input_gradient(both, own, seeds, reference.contract)
     return total
 
@@ -210,19 +211,20 @@ def scalar_gradient(
 
     Returns the derivative for each parameter entry ``(path, index)``.
     """
-    gradient: dict[tuple[Any, ...], float] = {}
-    for node, adjoint in adjoints.items():
-        slopes = _slopes(node)
-        numbers = evaluate_scalars(tuple(slopes.values()), values)
-        for entry, number in zip(slopes, numbers, strict=True):
-            gradient[entry] = gradient.get(entry, 0.0) + adjoint * number
-    return gradient
+    slopes = _slopes(tuple(adjoints))
+    given = {**values, _ADJOINTS: list(adjoints.values())}
+    return dict(zip(slopes, evaluate_scalars(tuple(slopes.values()), given), strict=True))
+
+
+#: The path of the adjoints of scalars, as if they were a parameter.
+_ADJOINTS = "(adjoints)"
 
 
 @cached_on_root
-def _slopes(root: Expr) -> dict[tuple[Any, ...], Expr]:
-    """The derivative of a scalar expression in each parameter entry ``(path, index)``."""
-    adjoints = propagated({root: constant(1.0)}, over_pairs=False)
+def _slopes(roots: tuple[Expr, ...]) -> dict[tuple[Any, ...], Expr]:
+    """The derivative in each parameter entry ``(path, index)``, given the adjoints of scalars."""
+    seeds = {root: parameter(_ADJOINTS, i) for i, root in enumerate(roots)}
+    adjoints = propagated(seeds, over_pairs=False)
     return {node.attr: adjoint for node, adjoint in adjoints.items() if node.op == "param"}
 
 

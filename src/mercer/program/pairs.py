@@ -188,18 +188,18 @@ def _ranges(points: Any, view: Hashable) -> Array:
 def evaluate_scalars(roots: tuple[Expr, ...], values: Mapping[str, Any]) -> list[float]:
     """Evaluate scalar expressions at given parameter values."""
     known: dict[Expr, float] = {}
-    for node in walk(roots):
-        if node.op == "const":
-            known[node] = node.attr
-        elif node.op == "param":
-            path, index = node.attr
-            value = values[path]
-            known[node] = float(np.asarray(value)[index] if index else value)
-        elif node.op in ("lookup", "lookup_slope"):
-            table = node.attr if node.op == "lookup" else node.attr.slope
-            known[node] = float(table(np.array([known[node.args[0]]]))[0])
-        else:
-            with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        for node in walk(roots):
+            if node.op == "const":
+                known[node] = node.attr
+            elif node.op == "param":
+                path, index = node.attr
+                value = values[path]
+                known[node] = float(np.asarray(value)[index] if index else value)
+            elif node.op in ("lookup", "lookup_slope"):
+                table = node.attr if node.op == "lookup" else node.attr.slope
+                known[node] = float(table(np.array([known[node.args[0]]]))[0])
+            else:
                 known[node] = float(TABLE[node.op].value(*map(known.__getitem__, node.args)))
     return list(map(known.__getitem__, roots))
 

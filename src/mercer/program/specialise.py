@@ -36,6 +36,7 @@ class Reads(NamedTuple):
     slots: tuple[Slot, ...]
     sources: tuple[Any, ...]
     distances: frozenset[Slot]
+    cancels: bool
 
 
 class Specialised(NamedTuple):
@@ -50,17 +51,21 @@ class Specialised(NamedTuple):
 def reads(root: Expr) -> Reads:
     """Find the slots, the leaves that Python evaluates, and the slots of squared distances."""
     slots: dict[Slot, None] = {}
-    sources, distances = [], []
+    sources, distances, cancels = [], [], False
     for node in walk((root,)):
         if node.op == "external" and node.attr != WEIGHTS:
             sources.append(node.attr)
+        elif node.op == "exp" and node.args[0].op == "subtract":
+            # The exponent of a cosine: a large number from which its diagonal is taken.
+            below = walk(node.args[0].args[1:])
+            cancels = cancels or any(isinstance(leaf.attr, Diagonal) for leaf in below)
         elif isinstance(node.attr, Coordinate):
             slots[node.attr.slot] = None
         elif isinstance(node.attr, Slot) and node.attr is not FACTORS:
             slots[node.attr] = None
             if node.op == "squared_distance":
                 distances.append(node.attr)
-    return Reads(tuple(slots), tuple(sources), frozenset(distances))
+    return Reads(tuple(slots), tuple(sources), frozenset(distances), cancels)
 
 
 def floating_type(root: Expr, pairs: Pairs) -> np.dtype[Any]:
@@ -73,7 +78,7 @@ def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised
 
     The result is in float32 with ``narrow``, or if all the data are in float32.
     """
-    slots, sources, distances = reads(root)
+    slots, sources, distances, cancels = reads(root)
     single = bool(slots or sources)
     for source in sources:
         single = single and source.is_single(pairs)
@@ -88,7 +93,7 @@ def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised
     result = SINGLE if single or narrow else DOUBLE
     # Norms and products of uncentred rows cancel, which would leave no digits in float32.
     computed = DOUBLE if not distances.isdisjoint(sparse) else result
-    if computed == SINGLE and any(map(pairs.is_spread, slots)):
+    if computed == SINGLE and (cancels or any(map(pairs.is_spread, slots))):
         computed = DOUBLE
     return Specialised(_rewritten(root, frozenset(sparse)), computed, result)
 

@@ -78,7 +78,7 @@ def copies(kernel: Kernel, points: Points) -> Codes | None:
     for leaf, _ in kernel._reader.leaves:
         if isinstance(leaf, White):
             return None
-    slots, sources, _ = reads(kernel.expression)
+    slots, sources, *_ = reads(kernel.expression)
     codes: Codes | None = None
     if sources or _has_function(kernel):
         codes = _codes(points.frame_of(EVERYTHING))

@@ -8,7 +8,6 @@ otherwise. Models ask nothing else, and never which class a solver is of.
 
 from __future__ import annotations
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from mercer import memory
+from mercer.checks import NamedArguments, unknown_name
 from mercer.exceptions import DataError, MemoryForecastError, NoFeatureMapError, ParameterError
 from mercer.kernels.base import Kernel, value_type
 from mercer.kernels.points import Points
@@ -491,7 +491,7 @@ class SearchAnswer:
 # Solvers ------------------------------------------------------------------------------------------
 
 
-class Solver(ABC):
+class Solver(NamedArguments, ABC):
     """Base of solvers: immutable data classes, the fields of which scikit-learn sees as parameters.
 
     They are equal if their parameters are, arrays and transformers among them by what they hold: a
@@ -511,7 +511,7 @@ class Solver(ABC):
     #: Whether the solver finds a mean by iterations, so that variances need landmarks beside it.
     is_iterative: ClassVar[bool] = False
 
-    def check(self, owner: str, also: tuple[str, ...] = ()) -> None:  # noqa: B027 (nothing to check)
+    def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
         """Refuse parameters that are wrong for all data; `also` are further names of landmarks."""
 
     # Cost
@@ -608,12 +608,7 @@ class Solver(ABC):
         for path, value in params.items():
             name, nested, rest = path.partition("__")
             if path not in known and not (nested and name in known):
-                close = difflib.get_close_matches(path, known, n=1)
-                hint = f"did you mean {close[0]}? " if close else ""
-                raise ParameterError(
-                    f"{owner}: {path} is not a parameter; {hint}the parameters are "
-                    f"{', '.join(known) or 'none'}."
-                )
+                raise ParameterError(unknown_name(owner, path, known))
             if nested:
                 inner.setdefault(name, {})[rest] = value
         for name, values in inner.items():

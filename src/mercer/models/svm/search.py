@@ -25,6 +25,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from mercer.checks import NamedArguments
 from mercer.estimator.base import shown
 from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.optional_methods import available_unless
@@ -56,7 +57,9 @@ def _why_no_probabilities(search: SVCSearch) -> str | None:
     return "its estimator has none; pass SVC(probability=True), or use decision_function"
 
 
-class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class SVCSearch(
+    CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, NamedArguments, BaseEstimator
+):
     """Cross-validation of `SVC` over C and length-scales, at a fraction of a grid search's cost.
 
     The result is that of `sklearn.model_selection.GridSearchCV` over the same folds, up to the
