@@ -452,9 +452,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         self._require_vectors("predict(return_std=True)")
         noise = self._posterior.data.noise.of_predictions(self) if include_noise else 0.0
         if return_cov:
-            require_covariance(self, len(points))
             with single_blas():
-                covariance = self._posterior.covariance(points)
+                covariance = self._posterior.covariance(points).matrix
             covariance[np.diag_indices_from(covariance)] += noise
             return mean, self._scaling.spread(covariance, 2)
         with single_blas():
@@ -472,7 +471,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         if include_noise:
             noise = Noise.read(self, self.noise, len(points), np.ones(1)).of_predictions(self)
         if return_cov:
-            require_covariance(self, len(points))
+            require_covariance(len(points))
             return mean, kernel(points).astype(np.float64) + noise * np.eye(len(points))
         return (mean, np.sqrt(kernel.diag(points) + noise)) if return_std else mean
 
@@ -491,10 +490,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions, and evaluate them at the rows of X.
 
-        Before `fit` they are drawn from the prior. After it a function is drawn from the prior at
-        the rows of X and the training rows, and corrected by what the data say (pathwise
-        conditioning, also known as Matheron's rule); with landmarks, from the covariance at the
-        rows of X; with features, by coefficients drawn for them.
+        Before `fit` they are drawn from the prior, after it from the posterior: their mean and
+        covariance are those of `predict`. With features, coefficients of these are drawn.
 
         Parameters
         ----------
@@ -515,12 +512,10 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         if not hasattr(self, "dual_coef_"):
             kernel = self._kernel_or_default(self.kernel, X)
             points = kernel.validate(X, owner=self)
-            require_covariance(self, len(points))
             with single_blas():
                 return prior_draws(kernel.resolve(points), points, n_samples, rng)
         self._require_vectors("sample_y")
         points = self._validate_points(self.kernel_, X, reset=False)
-        require_covariance(self, self._posterior.joint_size(len(points)))
         with single_blas():
             draws = self._posterior.draws(points, n_samples, rng)
         paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]
