@@ -37,7 +37,7 @@ endef
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(STAMPS)/build  ## fit a composed kernel on bundled data and print what happened
+demo: $(STAMPS)/build $(STAMPS)/extra-plot  ## what kernels do that linear models cannot, with a picture
 	@$(BIN)/mercer demo
 
 test: $(STAMPS)/build $(STAMPS)/extra-test  ## tests, docstring examples, README and docs code

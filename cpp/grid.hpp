@@ -40,11 +40,14 @@ inline Grid make_grid(std::int64_t panels, std::int64_t panel_points, std::int64
   constexpr std::int64_t kWantedUnits = 64, kMinChunk = 4096;
   // Every tile of the other side is read from a slow cache once for each block.
   constexpr std::int64_t kMinBlock = 16, kMaxBlock = 64;
+  // Blocks of half a symmetric matrix differ in size: threads need several to share them evenly.
+  constexpr std::int64_t kWantedBlocks = 8;
   Grid grid{};
   grid.panels = panels;
   grid.columns = columns;
   // Enough pairs to make a unit worth its start, few enough that accumulators stay in cache.
-  const std::int64_t max_block = wide ? divide_up(panels, 4) : kMaxBlock;
+  const std::int64_t max_block =
+      wide ? divide_up(panels, 4) : std::max(kMinBlock, divide_up(panels, kWantedBlocks));
   grid.block = std::clamp<std::int64_t>(
       kPairsPerUnit / (panel_points * std::min(columns, kPairsPerUnit)), kMinBlock, kMaxBlock);
   grid.block = std::min(grid.block, max_block);

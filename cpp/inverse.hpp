@@ -24,36 +24,48 @@ namespace mercer::MERCER_ISA {
 // One tile: plain loops
 // ---------------------------------------------------------------------------------------------
 
-// The factor of a tile, in its lower triangle; false if there is none.
+// The factor of a tile, in its lower triangle; false if there is none. Vectors run down a column,
+// and what they hold above the diagonal is arbitrary.
 template <class T>
 bool factorise_tile(RowPanels<T> a) {
-  for (std::int64_t j = 0; j < kTileRows<T>; ++j) {
-    T pivot = *a.at(j, j);
-    for (std::int64_t k = 0; k < j; ++k) pivot -= *a.at(j, k) * *a.at(j, k);
+  constexpr std::int64_t L = kLanes<T>, R = kTileRows<T>;
+  for (std::int64_t k = 0; k < R; ++k) {
+    const T pivot = *a.at(k, k);
     if (!(pivot > T(0)) || !std::isfinite(pivot)) return false;
-    const T root = std::sqrt(pivot);
-    *a.at(j, j) = root;
-    for (std::int64_t i = j + 1; i < kTileRows<T>; ++i) {
-      T value = *a.at(i, j);
-      for (std::int64_t k = 0; k < j; ++k) value -= *a.at(i, k) * *a.at(j, k);
-      *a.at(i, j) = value / root;
+    const Vec<T> root = broadcast<T>(std::sqrt(pivot));
+    for (std::int64_t i = k - k % L; i < R; i += L)
+      store<T>(a.at(i, k), load<T>(a.at(i, k)) / root);
+    for (std::int64_t j = k + 1; j < R; ++j) {
+      const Vec<T> factor = broadcast<T>(*a.at(j, k));
+      for (std::int64_t i = j - j % L; i < R; i += L)
+        store<T>(a.at(i, j), load<T>(a.at(i, j)) - load<T>(a.at(i, k)) * factor);
     }
   }
   return true;
 }
 
-// d = l^-1, zero above the diagonal.
+// d = l^-1, zero above the diagonal: the inverse of l with columns divided by their diagonal
+// entries, whose rows are then divided by these.
 template <class T>
 void invert_tile(RowPanels<T> l, RowPanels<T> d) {
-  for (std::int64_t j = 0; j < kTileRows<T>; ++j) {
-    for (std::int64_t i = 0; i < j; ++i) *d.at(i, j) = T(0);
-    *d.at(j, j) = T(1) / *l.at(j, j);
-    for (std::int64_t i = j + 1; i < kTileRows<T>; ++i) {
-      T sum = T(0);
-      for (std::int64_t k = j; k < i; ++k) sum += *l.at(i, k) * *d.at(k, j);
-      *d.at(i, j) = -sum / *l.at(i, i);
+  constexpr std::int64_t L = kLanes<T>, R = kTileRows<T>;
+  alignas(kCacheLine) T inverses[R], below[R];
+  clear_panels<T>(d, R, R);
+  for (std::int64_t k = 0; k < R; ++k) {
+    inverses[k] = T(1) / *l.at(k, k);
+    *d.at(k, k) = T(1);
+  }
+  for (std::int64_t k = 0; k < R; ++k) {
+    for (std::int64_t i = 0; i < R; ++i) below[i] = i > k ? *l.at(i, k) * inverses[k] : T(0);
+    for (std::int64_t j = 0; j <= k; ++j) {
+      const Vec<T> factor = broadcast<T>(*d.at(k, j));
+      for (std::int64_t i = k - k % L; i < R; i += L)
+        store<T>(d.at(i, j), load<T>(d.at(i, j)) - load<T>(below + i) * factor);
     }
   }
+  for (std::int64_t j = 0; j < R; ++j)
+    for (std::int64_t i = j - j % L; i < R; i += L)
+      store<T>(d.at(i, j), load<T>(d.at(i, j)) * load<T>(inverses + i));
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -98,27 +110,25 @@ void invert_block(RowPanels<T> u, RowPanels<T> l, RowPanels<T> d, Range rows, Ra
   multiply_in_place<T>(block, d, rows.size(), columns.size(), room);
 }
 
-// L_JJ of `order` rows, tile by tile; false if there is none.
+// L_JJ of `order` rows, and the tiles on the diagonal of D_J, tile by tile; false if there is none.
 template <class T>
-bool factorise_diagonal(RowPanels<T> a, std::int64_t order, BlockRoom<T>& room) {
+bool factorise_diagonal(RowPanels<T> a, RowPanels<T> d, std::int64_t order, BlockRoom<T>& room) {
   constexpr std::int64_t R = kTileRows<T>;
-  const RowPanels<T> d{room.work.data(), R};
   for (std::int64_t j = 0; j < order; j += R) {
     const Range tile{j, j + R}, below{j + R, order};
     subtract_product<T>(a.from(j, j), a, a, tile, tile, {0, j});
     if (!factorise_tile<T>(a.from(j, j))) return false;
-    invert_tile<T>(a.from(j, j), d);
-    if (below.size() > 0) factorise_block<T>(a, d, below, tile, 0, room);
+    invert_tile<T>(a.from(j, j), d.from(j, j));
+    if (below.size() > 0) factorise_block<T>(a, d.from(j, j), below, tile, 0, room);
   }
   return true;
 }
 
-// D_J of `order` rows, tile by tile.
+// D_J of `order` rows, from the tiles on its diagonal.
 template <class T>
 void invert_diagonal(RowPanels<T> l, RowPanels<T> d, std::int64_t order, BlockRoom<T>& room) {
   constexpr std::int64_t R = kTileRows<T>;
   const RowPanels<T> u{room.work.data(), order};
-  for (std::int64_t j = 0; j < order; j += R) invert_tile<T>(l.from(j, j), d.from(j, j));
   for (std::int64_t j = 0; j < order; j += R) {
     transpose_panels<T>(d.from(j, j), u.from(j, j), R, R);
     for (std::int64_t i = j + R; i < order; i += R) {
@@ -157,9 +167,7 @@ class SymmetricInverse {
       exists = factorise();
       if (!exists) return;
       *job_.log_determinant = log_determinant();
-      solve_forward();
       invert();
-      write_solutions();
       write_inverse();
     });
     return exists;
@@ -225,35 +233,46 @@ class SymmetricInverse {
     }
   }
 
-  // Group by group of columns: what earlier groups contribute is subtracted at once.
+  // Group by group of columns: what earlier groups contribute is subtracted at once. Whoever
+  // completes the rows of a corner factorises it, while other threads do the rows below.
   bool factorise() {
     const RowPanels<T> a = panels();
-    BlockRoom<T> room;
     for (std::int64_t first = 0; first < blocks_; first += kGroupBlocks) {
       const Range columns = group(first);
-      const auto subtract = [&](std::int64_t unit, BlockRoom<T>&) {
+      const auto subtract = [&](std::int64_t unit, BlockRoom<T>& room) {
         const Range rows = block(first + unit);
         subtract_product<T, Tiles::lower>(a.from(rows.begin, columns.begin), a, a, rows, columns,
                                           {0, columns.begin});
+        if (unit == 0) factorise_corner(first, columns.begin, room);
       };
       if (!share(blocks_ - first, kGroupBlocks * columns.begin, subtract)) return false;
-      for (std::int64_t j = first; block(j).begin < columns.end; ++j)
-        if (!factorise_column(j, columns.begin, room)) return false;
+      for (std::int64_t j = first; block(j).begin < columns.end && !refused_; ++j)
+        if (!factorise_column(j, columns)) return false;
+      if (refused_) return false;
     }
     return true;
   }
 
-  // Block column j, from which all columns before `first` have been subtracted.
-  bool factorise_column(std::int64_t j, std::int64_t first, BlockRoom<T>& room) {
-    const RowPanels<T> a = panels();
-    const Range columns = block(j);
-    const RowPanels<T> corner = a.from(columns.begin, columns.begin);
-    subtract_product<T, Tiles::lower>(corner, a, a, columns, columns, {first, columns.begin});
-    if (!factorise_diagonal<T>(corner, columns.size(), room)) return false;
-    invert_diagonal<T>(corner, diagonal_inverse(j), columns.size(), room);
-    return share(blocks_ - j - 1, columns.end - first, [&](std::int64_t unit, BlockRoom<T>& own) {
-      factorise_block<T>(a, diagonal_inverse(j), block(j + 1 + unit), columns, first, own);
-    });
+  // The blocks below corner j, and corner j + 1 if it is one of the group.
+  bool factorise_column(std::int64_t j, Range columns) {
+    const auto task = [&](std::int64_t unit, BlockRoom<T>& room) {
+      const std::int64_t i = j + 1 + unit;
+      factorise_block<T>(panels(), diagonal_inverse(j), block(i), block(j), columns.begin, room);
+      if (unit == 0 && block(i).begin < columns.end) factorise_corner(i, columns.begin, room);
+    };
+    return share(blocks_ - j - 1, block(j).end - columns.begin, task);
+  }
+
+  // L_JJ, D_J and z_J, from rows from which all columns before `first` have been subtracted.
+  void factorise_corner(std::int64_t j, std::int64_t first, BlockRoom<T>& room) {
+    const RowPanels<T> a = panels(), d = diagonal_inverse(j);
+    const Range rows = block(j);
+    const RowPanels<T> corner = a.from(rows.begin, rows.begin);
+    subtract_product<T, Tiles::lower>(corner, a, a, rows, rows, {first, rows.begin});
+    refused_ = !factorise_diagonal<T>(corner, d, rows.size(), room);
+    if (refused_) return;
+    invert_diagonal<T>(corner, d, rows.size(), room);
+    solve_forward(j, room);
   }
 
   double log_determinant() {
@@ -263,21 +282,18 @@ class SymmetricInverse {
     return 2.0 * sum;
   }
 
-  // z = L^-1 y.
-  void solve_forward() {
+  // z_J = D_J (y_J - sum_{k<J} L_Jk z_k).
+  void solve_forward(std::int64_t j, BlockRoom<T>& room) {
+    const Range rows = block(j);
+    T* left = room.copy.data();
     for (std::int64_t column = 0; column < job_.right_sides; ++column) {
       T* z = solution(column);
-      for (std::int64_t i = 0; i < order_; ++i)
-        z[i] = i < job_.n ? job_.right[i * job_.right_stride + column] : T(0);
-      for (std::int64_t j = 0; j < blocks_; ++j) {
-        const Range rows = block(j);
-        AlignedBuffer<T> left(kBlockRows);
-        std::copy_n(z + rows.begin, rows.size(), left.data());
-        add_rows_times<T>(panels(), z, rows, {0, rows.begin}, T(-1), left.data());
-        std::fill_n(z + rows.begin, rows.size(), T(0));
-        add_rows_times<T>(diagonal_inverse(j), left.data(), {0, rows.size()}, {0, rows.size()},
-                          T(1), z + rows.begin);
-      }
+      for (std::int64_t i = rows.begin; i < rows.end; ++i)
+        left[i - rows.begin] = i < job_.n ? job_.right[i * job_.right_stride + column] : T(0);
+      add_rows_times<T>(panels(), z, rows, {0, rows.begin}, T(-1), left);
+      std::fill_n(z + rows.begin, rows.size(), T(0));
+      add_rows_times<T>(diagonal_inverse(j), left, {0, rows.size()}, {0, rows.size()}, T(1),
+                        z + rows.begin);
     }
   }
 
@@ -291,6 +307,7 @@ class SymmetricInverse {
     share(blocks_, order_ * blocks_ / 2, [&](std::int64_t j, BlockRoom<T>& room) {
       for (std::int64_t first = j + 1; first < blocks_; first += kGroupBlocks)
         invert_group(j, first, room);
+      write_solutions(j, room);
     });
   }
 
@@ -306,15 +323,15 @@ class SymmetricInverse {
       invert_block<T>(a, a, diagonal_inverse(i), rows, block(i), columns.begin, room);
   }
 
-  // x = U z.
-  void write_solutions() {
-    AlignedBuffer<T> x(order_);
+  // x_J = U_J z.
+  void write_solutions(std::int64_t j, BlockRoom<T>& room) {
+    const Range rows = block(j);
+    T* x = room.copy.data();
     for (std::int64_t column = 0; column < job_.right_sides; ++column) {
-      x.fill(T(0));
-      for (std::int64_t j = 0; j < blocks_; ++j)
-        add_rows_times<T>(panels(), solution(column), block(j), {block(j).begin, order_}, T(1),
-                          x.data() + block(j).begin);
-      for (std::int64_t i = 0; i < job_.n; ++i) job_.right[i * job_.right_stride + column] = x[i];
+      std::fill_n(x, rows.size(), T(0));
+      add_rows_times<T>(panels(), solution(column), rows, {rows.begin, order_}, T(1), x);
+      for (std::int64_t i = rows.begin; i < std::min(rows.end, job_.n); ++i)
+        job_.right[i * job_.right_stride + column] = x[i - rows.begin];
     }
   }
 
@@ -348,9 +365,12 @@ class SymmetricInverse {
 
   const InverseJob<T>& job_;
   std::int64_t order_, blocks_;
-  AlignedBuffer<T> data_, inverses_, solutions_;
+  BorrowedBuffer<T> data_;
+  AlignedBuffer<T> inverses_, solutions_;
   std::vector<BlockRoom<T>> rooms_;  // one for each thread
   Team* team_ = nullptr;
+  // Whether a corner has no factor. Written by the one unit of a phase that has a corner.
+  bool refused_ = false;
 };
 
 template <class T>

@@ -15,6 +15,11 @@ inline constexpr std::size_t kCacheLine = 64;
 void* allocate_lines(std::size_t count, std::size_t element_size);
 void release_lines(void* memory) noexcept;
 
+// Memory for the length of one call, which the next call of this kind takes over: the system clears
+// new pages, which takes as long as reading a matrix. At most 32 MB are kept between calls.
+void* borrow_lines(std::size_t count, std::size_t element_size);
+void return_lines(void* memory) noexcept;
+
 // An owned array on a cache-line boundary. The content is not initialised.
 template <class T>
 class AlignedBuffer {
@@ -56,6 +61,22 @@ class AlignedBuffer {
  private:
   T* data_ = nullptr;
   std::int64_t size_ = 0;
+};
+
+// An array on a cache-line boundary in borrowed memory. The content is not initialised.
+template <class T>
+class BorrowedBuffer {
+ public:
+  explicit BorrowedBuffer(std::int64_t size)
+      : data_(static_cast<T*>(borrow_lines(static_cast<std::size_t>(size), sizeof(T)))) {}
+  BorrowedBuffer(const BorrowedBuffer&) = delete;
+  BorrowedBuffer& operator=(const BorrowedBuffer&) = delete;
+  ~BorrowedBuffer() { return_lines(data_); }
+
+  T* data() { return data_; }
+
+ private:
+  T* data_;
 };
 
 }  // namespace mercer

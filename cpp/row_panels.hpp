@@ -80,10 +80,11 @@ void transpose_panels(RowPanels<T> from, RowPanels<T> to, std::int64_t rows, std
 template <class T>
 using TileSums = Vec<T>[kTileColumns<T>][3];
 
-// sums[j][v] = sum_k a[v][k] b[j][k] over `depth` columns.
+// sums[j][v] = sum_k a[v][k] b[j][k] over `depth` columns. Meanwhile an eighth as many columns of
+// the panel at `ahead` are fetched, which may be in the cache of another core.
 template <class T>
 MERCER_INLINE void tile_product(const T* a, std::int64_t panel_stride, const T* b,
-                                std::int64_t depth, TileSums<T>& sums) {
+                                std::int64_t depth, const T* ahead, TileSums<T>& sums) {
   constexpr int W = static_cast<int>(kTileColumns<T>);
   constexpr std::int64_t L = kLanes<T>;
 #pragma GCC unroll 4
@@ -93,6 +94,7 @@ MERCER_INLINE void tile_product(const T* a, std::int64_t panel_stride, const T* 
   for (std::int64_t k = 0; k < depth * L; k += L) {
     const Vec<T> a0 = load<T>(a + k), a1 = load<T>(a + panel_stride + k),
                  a2 = load<T>(a + 2 * panel_stride + k);
+    __builtin_prefetch(ahead + k / 8, 0, 2);
 #pragma GCC unroll 4
     for (int j = 0; j < W; ++j) {
       const Vec<T> bj = broadcast<T>(b[k + j]);
@@ -131,7 +133,10 @@ void subtract_product(RowPanels<T> c, RowPanels<T> a, RowPanels<T> b, Range rows
         if (rows_b == Rows::upper) begin = std::max(begin, j);
         if (begin >= end || !wanted<T>(tiles, i, j)) continue;
         TileSums<T> sums;
-        tile_product<T>(a.at(i, begin), a.panel_stride(), b.at(j, begin), end - begin, sums);
+        // Tiles of the next panel of B, a share of it for each tile of this one.
+        const std::int64_t tile = j % L / W * (kBlockRows / R) + (i - rows.begin) / R;
+        const T* ahead = b.at(j - j % L + L, begin + tile * (end - begin) / 8);
+        tile_product<T>(a.at(i, begin), a.panel_stride(), b.at(j, begin), end - begin, ahead, sums);
         T* target = c.at(i - rows.begin, j - columns.begin);
 #pragma GCC unroll 4
         for (int w = 0; w < W; ++w)
@@ -152,7 +157,7 @@ void multiply_by_transposed(RowPanels<T> c, RowPanels<T> a, RowPanels<T> d, std:
   for (std::int64_t j = 0; j < order; j += W)
     for (std::int64_t i = 0; i < rows; i += R) {
       TileSums<T> sums;
-      tile_product<T>(a.at(i, 0), a.panel_stride(), d.at(j, 0), j + W, sums);
+      tile_product<T>(a.at(i, 0), a.panel_stride(), d.at(j, 0), j + W, d.data, sums);
       T* target = c.at(i, j);
 #pragma GCC unroll 4
       for (int w = 0; w < W; ++w)

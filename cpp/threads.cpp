@@ -20,6 +20,8 @@ constexpr auto kPollInterval = std::chrono::milliseconds(50);
 constexpr std::int64_t kPollWork = 100'000;
 // About half a millisecond: below that a second thread costs more than it brings.
 constexpr double kWorkPerThread = 1.5e7;
+// How long a thread that has helped stays awake: about what lies between two calls of one fit.
+constexpr auto kLinger = std::chrono::microseconds(300);
 // When this thread last asked whether to stop.
 thread_local std::chrono::steady_clock::time_point last_poll;
 }  // namespace
@@ -87,6 +89,7 @@ class Crew {
         return;  // the system grants no more: the threads that exist do the work, the result is one
       }
       ++call.helpers;
+      calls_.fetch_add(1, std::memory_order_release);
       wanted_.notify_one();
     }
   }
@@ -133,6 +136,9 @@ class Crew {
   void help() {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
+      lock.unlock();
+      linger();
+      lock.lock();
       wanted_.wait(lock, [this] { return !asked_.empty(); });
       Call& call = *asked_.front();
       asked_.pop_front();
@@ -146,6 +152,17 @@ class Crew {
     }
   }
 
+  // Waits awake for the next call, and gives way to other processes: to wake a thread takes about
+  // 50 microseconds.
+  void linger() const {
+    const int before = calls_.load(std::memory_order_acquire);
+    const auto end = std::chrono::steady_clock::now() + kLinger;
+    while (calls_.load(std::memory_order_acquire) == before &&
+           std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+  }
+
+  std::atomic<int> calls_{0};  // that have asked for help
   std::mutex mutex_;
   std::condition_variable wanted_, finished_;
   std::deque<Call*> asked_;  // one entry for each helper that a call waits for

@@ -1,8 +1,8 @@
 // Units of work shared by threads.
 //
 // The units are fixed by the problem, never by the number of threads; who computes a unit does not
-// change its result. Threads that have helped wait for the next call, and sleep meanwhile; a
-// process that is forked starts threads of its own.
+// change its result. Threads that have helped wait for the next call, and sleep if it does not come
+// soon; a process that is forked starts threads of its own.
 #pragma once
 
 #include <atomic>

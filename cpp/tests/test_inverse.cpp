@@ -106,22 +106,26 @@ void test_inverse(const Engine& engine, std::int64_t n, std::int64_t right_sides
       CHECK(std::fabs(sum - want) <= 10 * tolerance);
     }
   }
-  std::vector<T> again = p.matrix, solved = p.right;
-  InverseJob<T> shared = p.job(again, solved, log_determinant);
-  shared.threads = 3;
-  CHECK(engine.table<T>().inverse(shared));
-  CHECK(again == a);
-  CHECK(solved == b);
+  for (const int threads : {2, 3}) {
+    std::vector<T> again = p.matrix, solved = p.right;
+    double determinant_again = 0.0;
+    InverseJob<T> shared = p.job(again, solved, determinant_again);
+    shared.threads = threads;
+    CHECK(engine.table<T>().inverse(shared));
+    CHECK(again == a);
+    CHECK(solved == b);
+    CHECK(determinant_again == log_determinant);
+  }
 }
 
 // A matrix that is not positive definite, or not finite, is left as it is.
 template <class T>
-void test_refusal(const Engine& engine, std::int64_t n, std::int64_t row, T value) {
-  Problem<T> p(n, 1);
+void test_refusal(const Engine& engine, Problem<T> p, std::int64_t row, T value, int threads) {
   p.diagonal[static_cast<std::size_t>(row)] = value;
   std::vector<T> a = p.matrix, b = p.right;
   double log_determinant = 0.0;
   InverseJob<T> job = p.job(a, b, log_determinant);
+  job.threads = threads;
   CHECK(!engine.table<T>().inverse(job));
   CHECK(a == p.matrix);
   CHECK(b == p.right);
@@ -152,13 +156,20 @@ template <class T>
 void test_all(const Engine& engine) {
   for (const std::int64_t n : {1, 2, 5, 6, 11, 12, 13, 24, 25, 95, 96, 97, 200})
     test_inverse<T>(engine, n, 2);
-  test_inverse<T>(engine, 420, 1);  // more than one group of blocks
+  // Around the borders of groups of blocks, and with more than two groups.
+  for (const std::int64_t n : {383, 384, 385, 480}) test_inverse<T>(engine, n, 1);
+  test_inverse<T>(engine, 870, 1);
   test_inverse<T>(engine, 30, 0);
+  const Problem<T> small(150, 1), large(500, 1);
   for (const std::int64_t row : {0, 50, 149}) {
-    test_refusal<T>(engine, 150, row, T(-1));
-    test_refusal<T>(engine, 150, row, std::numeric_limits<T>::quiet_NaN());
-    test_refusal<T>(engine, 150, row, std::numeric_limits<T>::infinity());
+    test_refusal<T>(engine, small, row, T(-1), 1);
+    test_refusal<T>(engine, small, row, std::numeric_limits<T>::quiet_NaN(), 1);
+    test_refusal<T>(engine, small, row, std::numeric_limits<T>::infinity(), 1);
   }
+  // At the beginning, inside and at the end of every block.
+  for (std::int64_t block = 0; block < 500; block += 96)
+    for (const std::int64_t row : {block, block + 10, std::min<std::int64_t>(block + 95, 499)})
+      for (const int threads : {1, 2}) test_refusal<T>(engine, large, row, T(-1), threads);
   for (const int threads : {1, 2}) test_interrupt<T>(engine, threads);
 }
 

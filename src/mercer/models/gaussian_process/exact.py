@@ -124,7 +124,10 @@ class ExactObjective:
         data = self.at(theta)
         noise, n_targets = data.noise.diagonal(), self.targets.shape[1]
         gram = data.kernel.gram(self.points)
-        precision = Precision.of(_finite(gram), noise, self.targets, constant=self.constant)
+        matrix = gram.toarray().astype(np.float64, copy=False)
+        precision = Precision.of(
+            matrix, noise, self.targets, constant=self.constant, kernel=gram.kernel
+        )
         value, slope = CRITERIA[criterion](precision)
         traces = slope.matrix.diagonal().copy()
         # Jitter is a fraction of the mean diagonal, and moves with it.

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs
 
 from mercer import _core
+from mercer.checks import require_finite_values
 from mercer.linalg.cholesky import Advice, Factor, Jitter, factorise, with_jitter
 from mercer.linalg.symmetric import LowerTriangle
 from mercer.parallel import thread_count
@@ -108,14 +109,23 @@ class Precision:
 
     @classmethod
     def of(
-        cls, gram: Array, noise: float | Array, targets: Array, *, constant: bool = False
+        cls,
+        gram: Array,
+        noise: float | Array,
+        targets: Array,
+        *,
+        constant: bool = False,
+        kernel: object = "the kernel",
     ) -> Precision:
-        """Invert ``gram + diag(noise)`` in the memory of `gram`."""
+        """Invert ``gram + diag(noise)`` in the memory of `gram`, a matrix of this kernel."""
         gram = np.ascontiguousarray(gram)
         columns = np.array(_columns(targets, constant), dtype=gram.dtype, order="C")
 
         def attempt(diagonal: Array) -> float | None:
-            return _core.invert(gram, diagonal, columns, thread_count())
+            log_determinant = _core.invert(gram, diagonal, columns, thread_count())
+            if log_determinant is None:  # no jitter helps where values are not finite
+                require_finite_values(gram, kernel)
+            return log_determinant
 
         log_determinant, jitter = with_jitter(attempt, gram, noise, NOISE)
         return cls(gram, log_determinant, targets, *_solutions(columns, targets), jitter)

@@ -40,6 +40,9 @@ _FLAT = 1e-2
 _AT_BOUND = 1e-6
 # Step of the finite differences of a gradient.
 _DIFFERENCE = 1e-4
+# Gain of a step (nats) below which a pilot search ends. Steps across a plateau may gain no more
+# than 0.05.
+_PILOT_GAIN = 1e-2
 # Largest standard error of a parameter that a pilot search reports.
 _LARGEST_SCALE = 1.0
 
@@ -105,7 +108,9 @@ def maximise(
     search.evaluate(begin)
     search.tell()  # from here on an interrupt leaves a model
     if subsample is not None and max_iter and len(begin) and not search.stopped:
-        pilot = pilot_search(subsample, begin, limits, max_iter=max_iter, report=search.relay)
+        pilot = pilot_search(
+            subsample, begin, limits, enough=_PILOT_GAIN, max_iter=max_iter, report=search.relay
+        )
         if pilot is not None and search.evaluate(pilot.theta) and search.is_best(pilot.theta):
             begin, first_scales = pilot.theta, pilot.scales
     search.climb(begin, first_scales)
