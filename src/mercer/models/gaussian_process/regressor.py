@@ -61,8 +61,8 @@ _CONSTANT = (
 _OF_ROWS = ("loo_predictions_", "loo_log_density_", "lower_bound_", "upper_bound_", "trace_error_")
 # Nats per row by which a bound may be below the likelihood without a warning.
 _LOOSE = 0.01
-# Memory of a fit in Gram matrices: that of the model, and one to invert with room for another.
-_MATRICES = 3.2
+# Memory of a fit in Gram matrices: that of the model, one to invert, and room to work.
+_MATRICES = 2.7
 
 
 class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProcess):
@@ -126,7 +126,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         `mercer.solvers.Falkon` that over its landmarks, both with the variances of landmarks;
         `mercer.solvers.RandomFeatures` has the posterior of its map, whose inner products take the
         place of the learned kernel.
-        "auto" takes `Primal` where the kernel has few features. Otherwise it is exact up to 4,000
+        "auto" takes `Primal` where the kernel has few features. Otherwise it is exact up to 2,000
         rows, up to 15,000 if they fit in memory but for the search of hyper-parameters, which is
         on landmarks unless they are too few, and takes `ConjugateGradient` and `NystromSolver`
         beyond; `mercer.forecast` says which and why.
@@ -221,10 +221,10 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     several maxima it may so end at another one than a search on all rows alone; ``n_restarts``
     looks at more of them.
 
-    Beyond 4,000 rows "auto" learns by the bound, with 128 or 256 landmarks (up to 1,024 if the mean
+    Beyond 2,000 rows "auto" learns by the bound, with 128 or 256 landmarks (up to 1,024 if the mean
     is that of landmarks too). Where those are too few, it learns from the whole matrix of 2,000
-    rows, and then from the sum of the likelihoods of parts of all rows: each has at most 2,000
-    rows, close to each other. Iterations do not converge where there is little noise; up to 25,000
+    rows, and then from that of all rows, up to 4,000; beyond, from the sum of the likelihoods of
+    parts of all rows: each has at most 2,000 rows, close to each other. Iterations do not converge where there is little noise; up to 25,000
     rows the posterior then is exact.
 
     A weight of 2 in `fit` is a row repeated, in the posterior and in the likelihood; a row of
