@@ -75,7 +75,7 @@ format: $(STAMPS)/extra-lint  ## rewrite the sources in the project's format
 	$(BIN)/clang-format -i $(CPP_FILES)
 
 clean:  ## remove everything built, but keep .venv
-	rm -rf build dist docs/_build docs/generated $(STAMPS)
+	rm -rf build dist docs/_build docs/gallery docs/generated $(STAMPS)
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -60,7 +60,7 @@ RESULTS = Path(__file__).with_name("results.json")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Race, print every outcome as it comes, then what the README can take."""
+    """Race, print every outcome as it comes, then what docs/benchmarks.md can take."""
     options = _options(arguments)
     machine = environment.describe()
     print(_preamble(machine))

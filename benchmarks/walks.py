@@ -44,6 +44,11 @@ class Walk:
 
 def take(call: Callable[[], object]) -> Walk:
     """Record the second run of a call: the first one imports modules and fills caches."""
+    with mc.threads(1):  # on several threads a few more functions are called
+        return _recorded(call)
+
+
+def _recorded(call: Callable[[], object]) -> Walk:
     call()
     walk = Walk()
     prefix = f"{PACKAGE}/"

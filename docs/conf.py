@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 import mercer
+
+HERE = Path(__file__).parent
 
 project = "mercer"
 author = "mercer developers"
@@ -10,31 +14,68 @@ copyright = "2026, mercer developers"
 version = release = mercer.__version__
 
 extensions = [
-    "matplotlib.sphinxext.plot_directive",
-    "myst_parser",
+    "myst_nb",
     "numpydoc",
+    "sphinx-mathjax-offline",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_kernel", "gallery/*.ipynb"]
 templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 
+# Pages: plain Markdown. Every ```python block is run when the page is built, and its output and
+# figures are shown below it. A block that fails, or prints a warning, is an error.
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
+nb_custom_formats = {
+    ".md": (
+        "myst_nb.core.read.read_myst_markdown_notebook",
+        {"code_directive": "python", "add_source_map": True},
+        False,
+    )
+}
+nb_execution_mode = "force"  # Sphinx reads, and so runs, only pages that changed
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_merge_streams = True
+nb_output_stderr = "remove-warn"
+os.environ["MATPLOTLIBRC"] = str(HERE)
+os.environ["JUPYTER_PATH"] = str(HERE / "_kernel")
 
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # numpydoc states the types
 numpydoc_show_class_members = False  # the autosummary template lists them
 
 # The gallery: examples/ is run when the pages are built.
-plot_formats = [("png", 120)]
-plot_html_show_formats = False
-plot_html_show_source_link = False
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("mercer",),
+    "reference_url": {"mercer": None},
+    "abort_on_example_error": True,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 60,
+    "write_computation_times": False,
+}
 
 html_theme = "pydata_sphinx_theme"
 html_title = "mercer"
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "navbar_center": [],  # the sidebar lists all pages
+}
+html_sidebars = {"**": ["pages"]}
 
 FORMULA = re.compile(r"(``.*?``|:math:`.*?`|`.*?`)")
 
@@ -55,11 +96,23 @@ def escape_bars(app, what, name, obj, options, lines):
             lines[i] = "".join(parts)
 
 
-def skip_requests(app, what, name, obj, skip, options):
-    # scikit-learn adds these to every estimator; its own pages explain them.
-    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else skip
+def skip_others(app, what, name, obj, skip, options):
+    # Members that a class has from another library, such as scikit-learn's routing of metadata.
+    function = getattr(obj, "fget", obj)
+    module = getattr(function, "__module__", None) or getattr(
+        getattr(obj, "__objclass__", None), "__module__", "mercer"
+    )
+    is_ours = module.split(".")[0] == "mercer" or name in ("score", "fit_transform", "fit_predict")
+    return skip if is_ours else True
+
+
+def plain_references(app, what, name, obj, options, lines):
+    # Labels of scikit-learn's pages, in docstrings of its methods, lead nowhere here.
+    if getattr(obj, "__module__", "").startswith("sklearn."):
+        lines[:] = re.sub(r":ref:`([^`<]*?)\s*(?:<[^>]*>)?`", r"\1", "\n".join(lines)).split("\n")
 
 
 def setup(app):
     app.connect("autodoc-process-docstring", escape_bars, priority=900)
-    app.connect("autodoc-skip-member", skip_requests)
+    app.connect("autodoc-process-docstring", plain_references)
+    app.connect("autodoc-skip-member", skip_others)

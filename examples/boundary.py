@@ -1,9 +1,17 @@
-"""Functions of two inputs, their boundary, and the points that carry them.
-
-Left, a support vector machine; dashed, where its decision function is -1 and 1, and rings around
-the support vectors. Right, kernel ridge on targets of -1 and 1: rings have areas in proportion to
-the coefficients of their points, and are largest around those on the wrong side.
 """
+Two inputs: a boundary and the points that carry it
+===================================================
+
+A model of two columns is a surface, and a classifier draws a boundary through it. Rings mark the
+points that the function is a sum over, with areas in proportion to their coefficients.
+"""
+
+# %%
+# A support vector machine rests on few points: those near the boundary, and those on the wrong
+# side of it. Dashed lines show where its decision function is -1 and 1.
+#
+# Kernel ridge on targets of -1 and 1 rests on all points. The largest rings are around points on
+# the wrong side.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import make_moons

@@ -1,8 +1,14 @@
-"""What a kernel finds similar.
-
-The Gram matrix of the irises, sorted by species, and within a species so that similar flowers are
-neighbours: one species stands apart, the other two touch.
 """
+What a kernel finds similar
+===========================
+
+The Gram matrix holds the kernel's value for every pair of rows. Here the rows are irises, sorted
+by species, and within a species so that similar flowers are neighbours.
+"""
+
+# %%
+# One species stands apart: its block is bright, and the rest of its rows is dark. The other two
+# touch, so that some of their flowers are hard to tell apart.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_iris

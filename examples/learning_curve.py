@@ -1,8 +1,13 @@
-"""Learning row by row.
-
-Kernel least mean squares predicts every row before it learns from it, so that each error is one on
-unseen data. It falls to the noise.
 """
+Learning row by row
+===================
+
+Kernel least mean squares predicts every row before it learns from it. Each error is therefore an
+error on unseen data.
+"""
+
+# %%
+# The error falls to about 0.1, the standard deviation of the noise.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,8 +1,14 @@
-"""How strong a penalty should be.
-
-Leave-one-out errors have a closed form, so that a whole range of penalties costs one
-eigendecomposition. Below them, the degrees of freedom that each penalty leaves.
 """
+How strong a penalty should be
+==============================
+
+Leave-one-out errors have a closed form. A whole range of penalties costs one eigendecomposition,
+and no model is fitted again.
+"""
+
+# %%
+# The upper panel shows the errors, and the lower one the degrees of freedom that each penalty
+# leaves. With ``alpha="loo"`` the model takes the penalty of the least error.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes

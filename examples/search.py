@@ -1,8 +1,13 @@
-"""Length-scale and penalty, chosen together.
-
-``length_scales=`` compares kernels and penalties by their leave-one-out error, without refitting.
-The valley shows that a longer length-scale asks for a weaker penalty; the star is the choice.
 """
+Length-scale and penalty, chosen together
+=========================================
+
+``length_scales=`` compares kernels and penalties by their leave-one-out error. One
+eigendecomposition for each length-scale serves all penalties, and no model is fitted again.
+"""
+
+# %%
+# The valley shows that a longer length-scale asks for a weaker penalty. The star is the choice.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,5 +18,7 @@ import mercer as mc
 X, y = make_friedman1(200, noise=1.0, random_state=0)
 scales = np.geomspace(0.3, 10, 14)
 model = mc.KernelRidge(mc.RBF(), alpha="loo", length_scales=scales).fit(X, y)
+print(f"{model.kernel_}, alpha = {model.alpha_:.3g}")
+
 mc.plot.SearchDisplay.from_estimator(model)
 plt.show()

@@ -1,9 +1,14 @@
-"""What a penalty keeps.
+r"""
+What a penalty keeps
+====================
 
 Kernel ridge multiplies the part of the target along the j-th eigenvector of the Gram matrix by
-s_j / (s_j + alpha): nearly 1 for the large eigenvalues, which belong to smooth functions, nearly 0
-for the small ones. The sum of the factors is the number of degrees of freedom.
+:math:`s_j / (s_j + \alpha)`. The factor is nearly 1 for large eigenvalues :math:`s_j`, which
+belong to smooth functions, and nearly 0 for small ones.
 """
+
+# %%
+# The sum of the factors is the number of degrees of freedom. A stronger penalty leaves fewer.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import pytest
 from numpydoc.docscrape import get_doc_object
 
@@ -29,6 +32,16 @@ def code_blocks(page: Path) -> list[tuple[int, str]]:
     ]
 
 
+@pytest.fixture
+def figures_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Draw without a window; close what a page leaves open."""
+    mpl.use("Agg")
+    monkeypatch.setattr(plt, "show", lambda: None)
+    yield
+    plt.close("all")
+
+
+@pytest.mark.usefixtures("figures_are_not_shown")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path) -> None:
     namespace: dict[str, object] = {"__name__": "page"}
@@ -44,9 +57,13 @@ def test_pages_with_code_are_found() -> None:
 
 def test_every_page_is_listed_and_linked() -> None:
     pages = {page.stem for page in (ROOT / "docs").iterdir() if page.suffix in {".md", ".rst"}}
-    tree = re.search(r"```{toctree}\n:maxdepth: 1\n\n(.*?)```", _read("docs/index.md"), re.DOTALL)
-    assert tree is not None
-    assert set(tree[1].split()) == pages - {"index"}
+    trees = re.findall(
+        r"```{toctree}\n:caption: [^\n]+\n:maxdepth: 1\n\n(.*?)```",
+        _read("docs/index.md"),
+        re.DOTALL,
+    )
+    listed = [page for tree in trees for page in tree.split()]
+    assert sorted(listed) == sorted(pages - {"index"} | {"gallery/index"})
     linked = set(re.findall(r"\]\(docs/(\w+)\.(?:md|rst)\)", _read("README.md")))
     assert linked == pages
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
+from pathlib import Path
 
 import pytest
 from benchmarks.walks import take, walks
@@ -38,6 +40,17 @@ def test_a_walk_stays_within_its_limits(name: str) -> None:
     functions, files = LIMITS[name]
     assert len(walk.functions) <= functions
     assert len(walk.files) <= files
+
+
+def test_the_design_shows_the_walks_as_they_are() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
+    for name, call in walks().items():
+        (row,) = re.findall(rf"^\| `{re.escape(name)}` \|(.*)\|$", page, re.MULTILINE)
+        _, functions, files, _ = (int(entry.replace(",", "")) for entry in row.split("|"))
+        walk = take(call)
+        # Versions of Python and scikit-learn differ in a few functions.
+        assert len(walk.functions) == pytest.approx(functions, abs=4), name
+        assert len(walk.files) == pytest.approx(files, abs=1), name
 
 
 def public_classes() -> dict[str, type]:

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
 from mercer.kernels.parameters import Bounded
-from mercer.sampling import Draw
+from mercer.sampling import Draw, blocks
 
 Array = np.ndarray[Any, Any]
 
@@ -50,10 +50,9 @@ class Spread:
     def of(cls, matrix: Any, weight: Array | None) -> Spread:
         """The spread of a matrix, dense or sparse; a long one is read in blocks."""
         if matrix.shape[0] > _BLOCK:
-            starts = range(0, matrix.shape[0], _BLOCK)
-            parts = (slice(start, start + _BLOCK) for start in starts)
-            blocks = ((matrix[rows], None if weight is None else weight[rows]) for rows in parts)
-            return reduce(operator.add, (cls.of(*block) for block in blocks))
+            parts = blocks(matrix.shape[0], step=_BLOCK)
+            spreads = (cls.of(matrix[p], None if weight is None else weight[p]) for p in parts)
+            return reduce(operator.add, spreads)
         w = np.ones(matrix.shape[0]) if weight is None else np.asarray(weight, dtype=float)
         return cls(*(_moments if isinstance(matrix, np.ndarray) else _sparse_moments)(matrix, w))
 

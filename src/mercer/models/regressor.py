@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 
+from mercer import checks
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
 from mercer.estimator.scoring import determination, require_same_targets
@@ -79,6 +80,7 @@ class KernelRegressor(MultiOutputMixin, ScoredRegressor, KernelEstimator):
     def _target_columns(self, y: ArrayLike, n: int) -> Array:
         """Targets with one column each; remembers whether y had one or two dimensions."""
         targets = self._validate_targets(y, n)
+        checks.require_target_range(type(self).__name__, float(np.abs(targets).max(initial=0.0)))
         self._is_vector = targets.ndim == 1
         return targets.reshape(n, -1)
 

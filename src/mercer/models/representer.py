@@ -15,6 +15,7 @@ from mercer.estimator.scoring import accuracy
 from mercer.kernels.points import Points
 from mercer.models.explanation import ExplainedModel, Positions, Terms
 from mercer.models.results import PrimalCoefficients
+from mercer.sampling import blocks
 from mercer.solvers.ridge.feature_problem import InnerProducts
 
 Array = NDArray[np.floating[Any]]
@@ -87,8 +88,7 @@ def _blocks_of_terms(
 ) -> Terms:
     """Rows of kernel values with all training points, and of terms, one block after the other."""
     step = max(1, _BLOCK // columns.shape[1])
-    for start in range(0, len(points), step):
-        rows = slice(start, start + step)
+    for rows in blocks(len(points), step=step):
         block = similarities(points[rows]).astype(np.float64, copy=False)
         yield block, block * columns[functions[rows]]
 

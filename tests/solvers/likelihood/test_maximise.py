@@ -62,6 +62,17 @@ def test_the_best_of_several_starts() -> None:
     assert found.converged
 
 
+@pytest.mark.parametrize("later", [4.5, -4.2])  # on the same hill, and on the lower one
+def test_a_later_start_ends_early_unless_it_may_reach_the_best(later: float) -> None:
+    alone = maximise.maximise(two_hills, [later], WIDE, enough=1e-9)
+    first = maximise.maximise(two_hills, [3.5], WIDE, enough=1e-9)
+    both = maximise.maximise(two_hills, [3.5], WIDE, starts=[[later]], enough=1e-9)
+    assert both.n_evaluations < first.n_evaluations + alone.n_evaluations
+    assert both.value == first.value
+    better = maximise.maximise(two_hills, [-3.5], WIDE, starts=[[4.5]], enough=1e-9)
+    np.testing.assert_allclose(better.theta, 3.0, atol=1e-3)
+
+
 @pytest.mark.parametrize("kind", ["raises", "nan", "infinite gradient"])
 def test_a_region_without_values_turns_the_search_back(kind: str) -> None:
     def objective(theta: Array) -> tuple[float, Array]:

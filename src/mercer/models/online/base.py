@@ -22,6 +22,7 @@ from mercer.models.online.budgets import Budget
 from mercer.models.online.expansion import FeatureExpansion, KernelExpansion, Rows
 from mercer.models.representer import RepresenterModel
 from mercer.parallel import single_blas
+from mercer.sampling import blocks
 
 Array = NDArray[np.floating[Any]]
 
@@ -142,10 +143,9 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
         for count in range(1, passes + 1):
             progress = replace(progress, n_iter=count)
             order = rows if generator is None else generator.permutation(rows)
-            for start in range(0, len(rows), self._batch_rows):
+            for batch in blocks(len(rows), step=self._batch_rows):
                 with single_blas():
-                    batch = order[start : start + self._batch_rows]
-                    progress = self._advance(progress, batch, training)
+                    progress = self._advance(progress, order[batch], training)
                 if report(partial(self._fitted, progress)):
                     return progress
             if self._is_done(progress, len(rows), passes):

@@ -52,15 +52,34 @@ class Budget(ABC):
     forgets: bool = True
 
     def plan(self, batch: Batch) -> DictionarySchedule | None:
-        """Plan a mini-batch whose rows each add a term; None if that depends on coefficients."""
+        """Plan a mini-batch, if what happens in it does not depend on the coefficients.
+
+        Parameters
+        ----------
+        batch : Batch
+            The rows, each of which adds a term.
+
+        Returns
+        -------
+        DictionarySchedule or None
+            None if the dictionary depends on the coefficients.
+        """
         return None
 
     @abstractmethod
     def insert(self, row_pass: BudgetedRowPass, row: int, column: int, increment: Array) -> None:
-        """Add increment * k(x, .) to the function, x being a row of the mini-batch.
+        """Add increment * k(x, .) to the function.
 
-        `column` is the column that x has, or would have, in the dictionary of `row_pass`, and
-        `increment` the coefficient, of shape (n_outputs,).
+        Parameters
+        ----------
+        row_pass : BudgetedRowPass
+            The mini-batch, with its dictionary.
+        row : int
+            The row of x in the mini-batch.
+        column : int
+            The column that x has, or would have, in the dictionary.
+        increment : ndarray of shape (n_outputs,)
+            The coefficient.
         """
 
 

@@ -84,7 +84,18 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
     offset_: Array
 
     def score_samples(self, X: Any) -> Array:
-        """How much each row is like those seen: ``decision_function(X) + offset_``."""
+        """How much each row is like those seen, without a threshold.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            The decision function plus ``offset_``.
+        """
         return self.decision_function(X) + self.offset_
 
     def decision_function(self, X: Any) -> Array:
@@ -103,7 +114,18 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
         return self._function_values(X)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """1 for rows inside the boundary, where ``decision_function(X) >= 0``, -1 for others."""
+        """Tell rows that are like those seen from others.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            1 inside the boundary, where the decision function is 0 or more, and -1 outside.
+        """
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
 

@@ -227,7 +227,18 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     @available_unless(lambda model: _why_no_probabilities(model))
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the probabilities of `predict_proba`."""
+        """Logarithms of the probabilities of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            0 or less.
+        """
         check_is_fitted(self)
         if not hasattr(self, "_calibration"):
             raise NotFittedError(

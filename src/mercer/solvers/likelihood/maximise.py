@@ -43,6 +43,11 @@ _DIFFERENCE = 1e-4
 # Gain of a step (nats) below which a pilot search ends. Steps across a plateau may gain no more
 # than 0.05.
 _PILOT_GAIN = 1e-2
+# Steps, each with the gain of the last one, in which a later start has to reach the best value.
+_STEPS_TO_BEST = 25
+# Distance in every entry of theta, most of which are logarithms, to the best point within which a
+# later start would find that point again.
+_NEAR = 0.2
 # Largest standard error of a parameter that a pilot search reports.
 _LARGEST_SCALE = 1.0
 
@@ -173,6 +178,10 @@ class _Search:
         """Whether no point has a larger value."""
         return self.best is not None and np.array_equal(self.best[1], theta)
 
+    def _is_near_best(self, theta: Array) -> bool:
+        """Whether a search from theta would find the best point again."""
+        return self.best is not None and bool(np.abs(theta - self.best[1]).max() < _NEAR)
+
     def climb(self, start: Array, scales: ArrayLike | None) -> None:
         """Run L-BFGS-B from one start, in steps of theta in units of `scales`.
 
@@ -203,8 +212,13 @@ class _Search:
             self.n_iter += 1
             self.tell()
             value = -float(intermediate_result.fun) * unit
-            enough = self._enough(start + lengths * intermediate_result.x)
-            satisfied = enough is not None and value - reached <= enough
+            theta = start + lengths * intermediate_result.x
+            enough = self._enough(theta)
+            if enough is not None:
+                # A later start ends early where steps like its last one would not reach the best.
+                missing = max(0.0, before - value) / _STEPS_TO_BEST
+                satisfied = value - reached <= max(enough, missing)
+                satisfied |= value < before and self._is_near_best(theta)
             reached = value
             if self.stopped or satisfied:
                 raise StopIteration

@@ -36,6 +36,7 @@ from mercer.linalg.blocked import multiply
 from mercer.linalg.low_rank import LowRankInverse
 from mercer.linalg.pivoted_cholesky import pivoted_cholesky
 from mercer.parallel import cached_property
+from mercer.sampling import blocks
 from mercer.solvers.newton.curvature import SoftmaxHessian, factorised
 from mercer.solvers.newton.dense import Equations, Step
 
@@ -256,8 +257,7 @@ class _Preconditioner:
         """F' diag(w) F, computed in panels so that Ctrl-C takes effect between them."""
         rank = self.factor.shape[1]
         square = np.zeros((rank, rank))
-        for first in range(0, len(weights), _PANEL):
-            rows = slice(first, first + _PANEL)
+        for rows in blocks(len(weights), step=_PANEL):
             panel = np.sqrt(weights[rows, None]) * self.factor[rows]
             multiply(panel.T, panel, square, beta=1.0)
         return square
