@@ -26,8 +26,7 @@ class Covariance:
     def rounded(cls, matrix: Array, variance: Array) -> Covariance:
         """The covariance with this diagonal that is close to a matrix with rounding errors.
 
-        Errors count relative to the deviations of their row and column: negative eigenvalues of
-        the correlations become zero. The matrix is overwritten.
+        Negative eigenvalues of the correlations become zero. The matrix is overwritten.
         """
         deviation = np.sqrt(variance)[:, None]
         np.fill_diagonal(matrix, variance)

@@ -258,10 +258,8 @@ class GaussianProcessFit(Priced):
     landmark_matrices: ClassVar[int] = 10
     #: Evaluations of the bound on landmarks or features, about.
     evaluations: ClassVar[int] = 100
-    #: Operations over n^3 of a search with the whole matrix, of about 18 evaluations.
-    exact_search: ClassVar[float] = 12.0
-    #: Operations over n^2 of the same, for what is not a matrix product.
-    exact_overhead: ClassVar[float] = 5e3
+    #: Operations over n^3 and n^2 of a search with the whole matrix, of about 18 evaluations.
+    exact_search: ClassVar[tuple[float, float]] = (12.0, 5e3)
     #: Operations of a pilot search and of the first bounds, which show that landmarks are too few.
     pilot_search: ClassVar[float] = 3e10
     #: Landmarks that a search of hyper-parameters begins with, and takes at most.
@@ -296,9 +294,7 @@ class GaussianProcessFit(Priced):
     def search(self, landmarks: int | None = None) -> float:
         """Operations of the search: by the bound if landmarks serve the mean too.
 
-        Otherwise landmarks are taken to be too few, so that the whole matrix of some rows and then
-        that of all, or of parts of them, take the place of the bound. Where they are not, it takes
-        less.
+        Otherwise landmarks are taken to be too few; where they are not, it takes less.
         """
         rows = min(self.n, self.search_rows)
         if landmarks is not None:
@@ -319,8 +315,8 @@ class GaussianProcessFit(Priced):
         n = float(self.n)
         throughout = self.asked or eigenvectors or n <= self.exact_rows or bool(self.needs_matrix)
         if self.learns and throughout:
-            operations = self.exact_search * n**3 + self.exact_overhead * n**2
-            return self.learning_matrices, operations
+            cubes, squares = self.exact_search
+            return self.learning_matrices, cubes * n**3 + squares * n**2
         matrices = self.learning_matrices if n <= self.whole_rows else FACTOR_MATRICES
         return matrices if self.learns else FACTOR_MATRICES, n**3 / 3 + self.search()
 

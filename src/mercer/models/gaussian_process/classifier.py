@@ -41,10 +41,9 @@ _SOFTMAX_MATRICES = 5.2
 _FEATURE_MATRICES = 2.5
 # Matrices of the order of all features that it holds.
 _LANDMARK_MATRICES = 4
-# Operations of a search over the cube of its rows, of about ten evaluations.
-_SEARCH_WORK = 22.0
-# Operations of a search over the square of its rows, for what is not a matrix product.
-_SEARCH_OVERHEAD = 1.3e4
+_FEWER_ROWS = "fit on fewer rows, and pass all to KernelLogisticRegression(gpc.kernel_, alpha=1.0)"
+# Operations of a search over the cube and the square of its rows, of about ten evaluations.
+_SEARCH_WORK, _SEARCH_OVERHEAD = 22.0, 1.3e4
 # Operations of a posterior over the cube of the rows, or over rows and pairs of landmarks.
 _POSTERIOR_WORK, _LANDMARK_WORK = 2.5, 12.0
 # Rows up to which the posterior of one latent function is exact; more functions have fewer rows,
@@ -221,12 +220,8 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             model: Any = objective
             if number:
                 model = LandmarkLaplace(objective, number, type(self).__name__, self.rows_)
-            memory.require(
-                int(_bytes(n, functions, number)),
-                f"{type(self).__name__} on {n} rows and {len(self.classes_)} classes",
-                "fit on fewer rows, and pass all to "
-                "KernelLogisticRegression(gpc.kernel_, alpha=1.0)",
-            )
+            what = f"{type(self).__name__} on {n} rows and {len(self.classes_)} classes"
+            memory.require(int(_bytes(n, functions, number)), what, _FEWER_ROWS)
             self._check_gram(sample if model is not objective else objective)
             search = None
             if self.learn and len(objective.theta):
@@ -421,10 +416,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
 
 
 def _sizes(kernel: Kernel, n: int, functions: int) -> tuple[int, int]:
-    """Rows that hyper-parameters are learned from, and landmarks of the posterior or 0.
-
-    The cost is that of a factor for each latent function.
-    """
+    """Rows that hyper-parameters are learned from, and landmarks of the posterior or 0."""
     order, pairwise = n * np.cbrt(functions), kernel.input_tags()["pairwise"]
     rows = n if order <= _SEARCH_ROWS else int(_SEARCH_ROWS / order * n)
     if order <= _EXACT_ROWS or pairwise or no_landmarks(kernel):

@@ -224,8 +224,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     Beyond 2,000 rows "auto" learns by the bound, with 128 or 256 landmarks (up to 1,024 if the mean
     is that of landmarks too). Where those are too few, it learns from the whole matrix of 2,000
     rows, and then from that of all rows, up to 4,000; beyond, from the sum of the likelihoods of
-    parts of all rows: each has at most 2,000 rows, close to each other. Iterations do not converge where there is little noise; up to 25,000
-    rows the posterior then is exact.
+    parts of all rows: each has at most 2,000 rows, close to each other. Iterations do not converge
+    where there is little noise; up to 25,000 rows the posterior then is exact.
 
     A weight of 2 in `fit` is a row repeated, in the posterior and in the likelihood; a row of
     weight 0 is left out.
