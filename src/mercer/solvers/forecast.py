@@ -317,8 +317,11 @@ class GaussianProcessFit(Priced):
         if self.learns and throughout:
             cubes, squares = self.exact_search
             return self.learning_matrices, cubes * n**3 + squares * n**2
-        matrices = self.learning_matrices if n <= self.whole_rows else FACTOR_MATRICES
-        return matrices if self.learns else FACTOR_MATRICES, n**3 / 3 + self.search()
+        holds = (
+            self.learns and n <= self.whole_rows and self.fits(self.learning_matrices * 8 * n**2)
+        )
+        matrices = self.learning_matrices if holds else FACTOR_MATRICES
+        return matrices, n**3 / 3 + self.search()
 
     def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
         """Bytes and operations; a search takes own features of the kernel, not those of a map."""
