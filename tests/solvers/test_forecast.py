@@ -14,6 +14,7 @@ from mercer import memory
 from mercer.exceptions import (
     MercerError,
 )
+from mercer.models.gaussian_process import classifier
 from mercer.solvers import forecast
 from mercer.solvers.protocol import PAIR, PAIR_COLUMN
 from solver_data import MATERN, TARGET, TRAIN, name
@@ -74,6 +75,27 @@ def test_more_rows_never_cost_less(
         assert other.seconds > least * one.seconds
     assert names[0] == "Cholesky"
     assert names[-1] != "Cholesky"
+
+
+@pytest.mark.parametrize(
+    "model", [mc.GaussianProcessRegressor(), mc.GaussianProcessClassifier()], ids=repr
+)
+def test_more_rows_cost_little_less_for_a_gaussian_process(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond 4,000 rows, parts of the rows or landmarks take the place of the whole matrix."""
+    monkeypatch.setattr(memory, "available", lambda: 2**34)
+    for module in (forecast, classifier):
+        monkeypatch.setattr(module, "operations_per_second", lambda: 1e9)
+    monkeypatch.setattr(forecast, "seconds_per_pair", lambda kernel, points: 4e-8)
+    sizes = (500, 1000, 2000, 2001, 3000, 4000, 5000, 8000, 12_000, 20_000, 50_000)
+    tables = [mc.forecast(model, np.zeros((n, 4))) for n in sizes]
+    costs = [next(c for c in t.costs if type(c.solver) is type(t.chosen)) for t in tables]
+    assert all(table.is_possible for table in tables)
+    seconds = [float(cost.seconds or 0.0) for cost in costs]
+    for one, other in pairwise(seconds):
+        assert other > 0.4 * one
+    assert seconds[-1] > max(seconds[:-4])
 
 
 def test_the_matrix_is_taken_while_it_costs_less() -> None:

@@ -16,7 +16,6 @@ from mercer.estimator.base import KernelEstimator
 from mercer.exceptions import DataTypeError, ParameterTypeError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.gaussian_process.classifier import GaussianProcessClassifier
 from mercer.models.kernel_regression.nadaraya_watson import NadarayaWatson
 from mercer.models.online.base import OnlineModel
 from mercer.models.online.perceptron import KernelPerceptron
@@ -53,7 +52,6 @@ _FITS: tuple[tuple[type, _Fit], ...] = (
     (SupportVectorDetector, _Fit(1.1, few_rows=2048, gain=0.5, why=_SMO)),
     (SupportVectorRegressor, _Fit(3.3, few_rows=2048, gain=0.5, why=_SMO)),
     (SupportVectorMachine, _Fit(1.0, few_rows=2048, gain=0.5, why=_SMO)),
-    (GaussianProcessClassifier, _Fit(50.0, matrices=4.3, cubes=32.0)),
     (NadarayaWatson, _Fit(130.0, row_size=40_000.0)),
     (KernelPerceptron, _Fit(330.0)),
     (OnlineModel, _Fit(2.0)),

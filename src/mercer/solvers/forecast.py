@@ -250,14 +250,18 @@ class GaussianProcessFit(Priced):
     asked: bool = False  # whether the solver is the user's, for hyper-parameters too
 
     #: Rows up to which every evaluation of the likelihood may factorise the whole matrix.
-    exact_rows: ClassVar[int] = 4_000
-    #: Low-rank factors that conjugate gradients hold while they make their preconditioner.
-    factors: ClassVar[int] = 4
+    exact_rows: ClassVar[int] = 2_000
+    #: Rows up to which the whole matrix follows where the bound is loose; beyond, those of parts.
+    whole_rows: ClassVar[int] = 4_000
+    #: Products with the matrix for the mean.
+    iterations: ClassVar[int] = 20
     landmark_matrices: ClassVar[int] = 10
     #: Evaluations of the bound on landmarks or features, about.
     evaluations: ClassVar[int] = 100
-    #: Evaluations of the likelihood with the whole matrix, about.
-    exact_evaluations: ClassVar[int] = 20
+    #: Operations over n^3 and n^2 of a search with the whole matrix, of about 18 evaluations.
+    exact_search: ClassVar[tuple[float, float]] = (12.0, 5e3)
+    #: Operations of a pilot search and of the first bounds, which show that landmarks are too few.
+    pilot_search: ClassVar[float] = 3e10
     #: Landmarks that a search of hyper-parameters begins with, and takes at most.
     search_landmarks: ClassVar[int] = 128
     most_search_landmarks: ClassVar[int] = 1_024
@@ -270,7 +274,7 @@ class GaussianProcessFit(Priced):
     #: Iterations for the mean at most.
     most_iterations: ClassVar[int] = 200
     #: Copies of the matrix that a gradient of the likelihood takes.
-    learning_matrices: ClassVar[float] = 3.2
+    learning_matrices: ClassVar[float] = 2.7
 
     @property
     def systems(self) -> Systems:
@@ -288,10 +292,18 @@ class GaussianProcessFit(Priced):
         return self.bound_obstacle or kernel if kernel in ("", UNKNOWN) else kernel
 
     def search(self, landmarks: int | None = None) -> float:
-        """Operations of the evaluations of the bound on a sample of rows."""
-        m = landmarks if self.asked and landmarks is not None else self.search_landmarks
+        """Operations of the search: by the bound if landmarks serve the mean too.
+
+        Otherwise landmarks are taken to be too few; where they are not, it takes less.
+        """
         rows = min(self.n, self.search_rows)
-        return self.evaluations * 5.0 * rows * m**2 if self.learns else 0.0
+        if landmarks is not None:
+            m = landmarks if self.asked else self.search_landmarks
+            return self.evaluations * 5.0 * rows * m**2 if self.learns else 0.0
+        part = rows / 2 ** int(np.ceil(np.log2(max(1.0, rows / self.part_rows))))
+        whole = 4.0 * rows**3 if self.n <= self.whole_rows else 6.0 * rows * part**2
+        some = min(rows, self.part_rows)
+        return self.pilot_search + 5.0 * some**3 + whole if self.learns else 0.0
 
     @property
     def variances(self) -> float:
@@ -303,8 +315,13 @@ class GaussianProcessFit(Priced):
         n = float(self.n)
         throughout = self.asked or eigenvectors or n <= self.exact_rows or bool(self.needs_matrix)
         if self.learns and throughout:
-            return self.learning_matrices, self.exact_evaluations * n**3
-        return FACTOR_MATRICES, n**3 / 3 + self.search()
+            cubes, squares = self.exact_search
+            return self.learning_matrices, cubes * n**3 + squares * n**2
+        holds = (
+            self.learns and n <= self.whole_rows and self.fits(self.learning_matrices * 8 * n**2)
+        )
+        matrices = self.learning_matrices if holds else FACTOR_MATRICES
+        return matrices, n**3 / 3 + self.search()
 
     def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
         """Bytes and operations; a search takes own features of the kernel, not those of a map."""

@@ -88,7 +88,7 @@ def test_auto_takes_the_matrix_where_landmarks_cannot_serve(
 
 def test_what_does_not_fit_goes_to_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert mc.forecast(GP(RBF), X).chosen == S.Cholesky()
-    monkeypatch.setattr(memory, "available", lambda: 100_000)
+    monkeypatch.setattr(memory, "available", lambda: 60_000)
     monkeypatch.setattr(GaussianProcessFit, "search_landmarks", 10)
     monkeypatch.setattr("mercer.solvers.forecast.landmark_count", lambda n: 10)
     found = mc.forecast(GP(RBF), X)

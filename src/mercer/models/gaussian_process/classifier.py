@@ -14,6 +14,7 @@ from mercer import memory
 from mercer.checks import require_finite_values
 from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.labels import checked_labels, require_two_classes
+from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks.features import LandmarkFeatures
 from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess
@@ -21,10 +22,12 @@ from mercer.models.gaussian_process.class_evidence import LandmarkLaplace, Lapla
 from mercer.models.gaussian_process.search_space import warn_of
 from mercer.rows.rows import as_float64
 from mercer.sampling import blocks
+from mercer.solvers.forecast import Forecast
 from mercer.solvers.likelihood import class_probabilities
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.laplace import Posterior
-from mercer.solvers.protocol import no_landmarks
+from mercer.solvers.protocol import TOO_LARGE, Cost, no_landmarks
+from mercer.solvers.speed import LEAST_SECONDS, gain_of_threads, operations_per_second
 from mercer.validity.required import require_positive
 
 Array = NDArray[np.floating[Any]]
@@ -34,8 +37,15 @@ Labels = NDArray[Any]
 _BINARY_MATRICES = 3.2
 # Memory for more classes in Gram matrices, beside one matrix per class.
 _SOFTMAX_MATRICES = 5.2
-# Matrices of features, and of the order of all of them, that a posterior on landmarks holds.
+# Matrices of features that a posterior on landmarks holds.
+_FEATURE_MATRICES = 2.5
+# Matrices of the order of all features that it holds.
 _LANDMARK_MATRICES = 4
+_FEWER_ROWS = "fit on fewer rows, and pass all to KernelLogisticRegression(gpc.kernel_, alpha=1.0)"
+# Operations of a search over the cube and the square of its rows, of about ten evaluations.
+_SEARCH_WORK, _SEARCH_OVERHEAD = 22.0, 1.3e4
+# Operations of a posterior over the cube of the rows, or over rows and pairs of landmarks.
+_POSTERIOR_WORK, _LANDMARK_WORK = 2.5, 12.0
 # Rows up to which the posterior of one latent function is exact; more functions have fewer rows,
 # for the same number of operations.
 _EXACT_ROWS = 4_000
@@ -202,16 +212,16 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         with self._fitting():
             self._check_learning()
             objective = self._prepare(X, y, sample_weight)
-            # The cost is that of a factor for each function.
-            order = len(objective.points) * np.cbrt(objective.targets.shape[1])
-            share = min(1.0, _SEARCH_ROWS / order)
-            sample = objective.sample(int(share * len(objective.points)))
+            n, functions = objective.targets.shape
+            rows, number = _sizes(objective.kernel, n, functions)
+            sample = objective.sample(rows)
+            if sample is not objective:
+                objective.some = sample
             model: Any = objective
-            pairwise = objective.kernel.input_tags()["pairwise"]
-            if order > _EXACT_ROWS and not pairwise and not no_landmarks(objective.kernel):
-                number = max(1, min(_LANDMARKS, _LANDMARKS_OF_ALL // objective.targets.shape[1]))
+            if number:
                 model = LandmarkLaplace(objective, number, type(self).__name__, self.rows_)
-            self._check_memory(objective, model)
+            what = f"{type(self).__name__} on {n} rows and {len(self.classes_)} classes"
+            memory.require(int(_bytes(n, functions, number)), what, _FEWER_ROWS)
             self._check_gram(sample if model is not objective else objective)
             search = None
             if self.learn and len(objective.theta):
@@ -247,6 +257,22 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         # A copy: the marginal likelihood may be asked for later.
         own = None if weights is None else weights.astype(np.float64)
         return LaplaceObjective(kernel, points, targets, own)
+
+    def _forecast_for(self, X: Any, y: ArrayLike | None) -> Forecast:
+        """The cost of a search on some rows and of the posterior; of two classes without labels."""
+        kernel = self._kernel_or_default(self.kernel, X)
+        points = self._validate_points(kernel, X, reset=True)
+        n, classes = len(points), 2 if y is None else len(np.unique(y))
+        functions = classes if classes > 2 else 1
+        rows, number = _sizes(kernel, n, functions)
+        work = _POSTERIOR_WORK * n**3.0 if rows < n else 0.0
+        work = _LANDMARK_WORK * n * number**2.0 if number else work
+        work += self.learn * (_SEARCH_WORK * rows**3.0 + _SEARCH_OVERHEAD * rows**2.0)
+        size = _bytes(n, functions, number)
+        seconds = LEAST_SECONDS + functions * work / operations_per_second() / gain_of_threads()
+        obstacle = TOO_LARGE if size > memory.available() else ""
+        cost = Cost(self, size, functions * work, 0.0, obstacle, seconds)
+        return Forecast((cost,), self, "it has one way to be fitted")
 
     def _approximation_warning(self) -> str:
         """Why the approximation cannot be trusted; empty if it can."""
@@ -382,21 +408,26 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
 
     # Checks ---------------------------------------------------------------------------------------
 
-    def _check_memory(self, objective: LaplaceObjective, model: Any) -> None:
-        n, n_classes = len(objective.points), len(self.classes_)
-        matrices = _BINARY_MATRICES if n_classes == 2 else n_classes + _SOFTMAX_MATRICES
-        size = matrices * n * n
-        if isinstance(model, LandmarkLaplace):
-            m = model.number
-            size = _LANDMARK_MATRICES * (n * m + (m * objective.targets.shape[1]) ** 2)
-        memory.require(
-            int(8 * size),
-            f"{type(self).__name__} on {n} rows and {n_classes} classes",
-            "fit on fewer rows, and pass all to KernelLogisticRegression(gpc.kernel_, alpha=1.0)",
-        )
-
     def _check_gram(self, objective: LaplaceObjective) -> None:
         """Refuse a Gram matrix that is not finite or not positive semi-definite."""
         gram = objective.gram(objective.kernel)
         require_finite_values(gram, objective.kernel, f"{type(self).__name__}: ")
         require_positive(self, objective.kernel, gram, NOISE)
+
+
+def _sizes(kernel: Kernel, n: int, functions: int) -> tuple[int, int]:
+    """Rows that hyper-parameters are learned from, and landmarks of the posterior or 0."""
+    order, pairwise = n * np.cbrt(functions), kernel.input_tags()["pairwise"]
+    rows = n if order <= _SEARCH_ROWS else int(_SEARCH_ROWS / order * n)
+    if order <= _EXACT_ROWS or pairwise or no_landmarks(kernel):
+        return rows, 0
+    return rows, max(1, min(_LANDMARKS, _LANDMARKS_OF_ALL // functions))
+
+
+def _bytes(n: int, functions: int, landmarks: int) -> float:
+    """The memory of a fit."""
+    if landmarks:
+        features = _FEATURE_MATRICES * n * landmarks
+        return 8.0 * (features + _LANDMARK_MATRICES * (landmarks * functions) ** 2)
+    matrices = _BINARY_MATRICES if functions == 1 else functions + _SOFTMAX_MATRICES
+    return 8.0 * matrices * n * n

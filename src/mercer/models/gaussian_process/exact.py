@@ -29,6 +29,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.linalg.cholesky import LADDER, Factor, factorise
+from mercer.linalg.covariance import Covariance
 from mercer.models.gaussian_process.search_space import SearchSpace, Variance, without_bounds
 from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.parallel import cached_property
@@ -60,6 +61,8 @@ _CENTRES = 4
 _BLOCK = 2**22
 # Least variance of a function, in units of k(x, x): the rounding error of the difference.
 _ROUNDING = float(np.finfo(np.float64).eps)
+# Matrices of all pairs of new points that a covariance takes: correlations, and a factor of them.
+_COVARIANCE_MATRICES = 4
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -273,49 +276,33 @@ class ExactPosterior:
 
     def variance(self, points: Points) -> Array:
         """The variance of the function at every point, in blocks."""
-        variance: Array = self.data.kernel.diag(points).astype(np.float64)
-        for rows in blocks(len(points), step=max(1, _BLOCK // len(self.data.points))):
-            half, deviation = self._half_solved(points[rows])
-            # Rounding can make a variance negative where data determine the function.
-            least = _ROUNDING * variance[rows]
-            variance[rows] -= np.einsum("ij,ij->j", half, half)
-            variance[rows] = np.maximum(variance[rows], least) + deviation**2
-        return variance
+        parts = blocks(len(points), step=max(1, _BLOCK // len(self.data.points)))
+        each = [self._variance(points[rows], *self._half_solved(points[rows])) for rows in parts]
+        return np.concatenate(each)
 
-    def covariance(self, points: Points) -> Array:
+    def covariance(self, points: Points) -> Covariance:
         """The covariance of the function at all points."""
+        require_covariance(len(points))
         half, deviation = self._half_solved(points)
-        covariance: Array = self.data.kernel(points).astype(np.float64, copy=False)
-        least = _ROUNDING * covariance.diagonal()
-        covariance -= half.T @ half
-        np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), least))
-        covariance += deviation[:, None] * deviation
-        return covariance
+        matrix: Array = self.data.kernel(points).astype(np.float64, copy=False)
+        matrix -= half.T @ half
+        matrix += deviation[:, None] * deviation
+        return Covariance.rounded(matrix, self._variance(points, half, deviation))
 
-    def joint_size(self, m: int) -> int:
-        """The order of the covariance that draws at m points need."""
-        return m + len(self.data.points)
+    def _variance(self, points: Points, half: Array, deviation: Array) -> Array:
+        prior: Array = self.data.kernel.diag(points).astype(np.float64)
+        # Rounding can make a variance negative where data determine the function.
+        left = np.maximum(prior - np.einsum("ij,ij->j", half, half), _ROUNDING * prior)
+        return np.asarray(left + deviation**2)
+
+    def mean(self, points: Points) -> Array:
+        """The mean at every point, one column for each target."""
+        gram = self.data.kernel.gram(points, self.data.points)
+        return np.asarray(gram @ self.gaussian.dual, dtype=np.float64) + self.gaussian.constant
 
     def draws(self, points: Points, number: int, rng: Any) -> Array:
-        """Functions at all points, f + k(x, X) G^-1 (y - f(X) - e), f and e from the prior.
-
-        Where the mean is unknown, the predictor of y - f(X) - e has a constant of its own.
-        """
-        kernel, noise = self.data.kernel, self.data.noise.diagonal()
-        m, n = len(points), len(self.data.points)
-        joint = np.empty((m + n, m + n))
-        joint[:m, :m], joint[m:, m:] = kernel(points), kernel(self.data.points)
-        joint[:m, m:] = kernel(points, self.data.points)
-        joint[m:, :m] = joint[:m, m:].T
-        cross = joint[:m, m:].copy()
-        outputs = self.data.targets.shape[1] * number
-        paths = factorise(joint, 0.0, NOISE).multiply(rng.standard_normal((m + n, outputs)))
-        deviation = np.sqrt(np.broadcast_to(noise, (n,)))
-        errors = deviation[:, None] * rng.standard_normal((n, outputs))
-        residual = np.repeat(self.data.targets, number, axis=1) - paths[m:] - errors
-        other = Gaussian.solved(self.gaussian.factor, residual, constant=self.data.constant)
-        drawn: Array = paths[:m] + cross @ other.dual + other.constant
-        return drawn.reshape(m, -1, number)
+        """Functions at all points, of shape (m, n_targets, number)."""
+        return self.covariance(points).draws(self.mean(points), number, rng)
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> ExactPosterior:
         """The posterior after further rows, from the factor of the rows before."""
@@ -416,12 +403,12 @@ def fitted_attributes(
 
 def prior_draws(kernel: Kernel, points: Points, number: int, rng: Any) -> Array:
     """Functions at all points, from the prior."""
+    require_covariance(len(points))
     factor = factorise(kernel(points).astype(np.float64), 0.0, NOISE)
     return factor.multiply(rng.standard_normal((len(points), number)))
 
 
-def require_covariance(owner: object, n: int) -> None:
+def require_covariance(n: int) -> None:
     """Refuse a covariance of n points that does not fit in memory."""
-    memory.require(
-        2 * n * n * 8, f"{type(owner).__name__}: a covariance of {n} points", "pass fewer rows"
-    )
+    what = f"GaussianProcessRegressor: a covariance of {n} points"
+    memory.require(_COVARIANCE_MATRICES * 8 * n * n, what, "pass fewer rows")

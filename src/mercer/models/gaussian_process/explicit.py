@@ -214,10 +214,6 @@ class ExplicitPosterior(FeaturePosterior):
         """Inner products of features, which are the kernel of this process."""
         return InnerProducts.within_memory(self.view.features, self.points, self.view.width, owner)
 
-    def joint_size(self, m: int) -> int:
-        """The order of the covariance that draws at m points need."""
-        return 0 if self.view.complete else m
-
     def draws(self, points: Points, number: int, rng: Any) -> Array:
         """Functions at all points: coefficients are drawn, not values."""
         if not self.view.complete:

@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.linalg.cholesky import factorise
-from mercer.models.gaussian_process.exact import ExactObjective, fitted_attributes
+from mercer.linalg.covariance import Covariance
+from mercer.models.gaussian_process.exact import (
+    ExactObjective,
+    fitted_attributes,
+    require_covariance,
+)
 from mercer.models.gaussian_process.targets import Scaling
 from mercer.rows.rows import InMemory, RowBlock, as_float64
 from mercer.sampling import blocks
-from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.variational_bound import Elbo, FeatureRows
 from mercer.solvers.protocol import RidgeTask
 
@@ -222,42 +225,38 @@ class FeaturePosterior(ABC):
 
     def variance(self, points: Points) -> Array:
         """The variance of the function at every point, in blocks."""
-        variance = np.empty(len(points))
-        for rows in blocks(len(points), self.view.width):
-            features = self.view(points[rows])
-            half = self.elbo.half_solve(features)
-            residual = self.view.diagonal(points[rows], features)
-            residual -= np.einsum("ij,ij->i", features, features)
-            # Rounding can make the explained part of k(x, x) larger than k(x, x).
-            variance[rows] = np.maximum(residual, 0.0) + np.einsum("ij,ij->j", half, half)
-        return variance + self.elbo.constant_variance
+        parts = [points[rows] for rows in blocks(len(points), self.view.width)]
+        return np.concatenate([self._variance(part, *self._half_solved(part)) for part in parts])
 
-    def covariance(self, points: Points) -> Array:
+    def covariance(self, points: Points) -> Covariance:
         """The covariance of the function at all points."""
-        features = self.view(points)
-        half = self.elbo.half_solve(features)
-        covariance: Array = half.T @ half + self.elbo.constant_variance
+        require_covariance(len(points))
+        features, half = self._half_solved(points)
+        matrix: Array = half.T @ half + self.elbo.constant_variance
         if not self.view.complete:
-            residual = self.data.kernel(points) - features @ features.T
-            np.fill_diagonal(residual, np.maximum(residual.diagonal(), 0.0))
-            covariance += residual
-        return covariance
+            matrix += self.data.kernel(points) - features @ features.T
+        return Covariance.rounded(matrix, self._variance(points, features, half))
+
+    def _half_solved(self, points: Points) -> tuple[Array, Array]:
+        """The features phi of points, and U^-T phi."""
+        features = self.view(points)
+        return features, self.elbo.half_solve(features)
+
+    def _variance(self, points: Points, features: Array, half: Array) -> Array:
+        residual = self.view.diagonal(points, features)
+        residual -= np.einsum("ij,ij->i", features, features)
+        # Rounding can make the explained part of k(x, x) larger than k(x, x).
+        explained = np.einsum("ij,ij->j", half, half) + self.elbo.constant_variance
+        return np.asarray(np.maximum(residual, 0.0) + explained)
 
     def mean(self, points: Points) -> Array:
         """The mean at every point, one column for each target."""
         gram = self.data.kernel.gram(points, self.points)
         return np.asarray(gram @ self.dual, dtype=np.float64) + self.constant
 
-    def joint_size(self, m: int) -> int:
-        """The order of the covariance that draws at m points need."""
-        return m
-
     def draws(self, points: Points, number: int, rng: Any) -> Array:
-        """Functions at all points: the mean, and draws with the covariance."""
-        m, t = len(points), self.elbo.n_targets
-        factor = factorise(self.covariance(points), 0.0, NOISE)
-        deviation = factor.multiply(rng.standard_normal((m, t * number))).reshape(m, t, number)
-        return np.asarray(self.mean(points)[:, :, None] + deviation)
+        """Functions at all points, of shape (m, n_targets, number)."""
+        return self.covariance(points).draws(self.mean(points), number, rng)
 
     # Other rows ---------------------------------------------------------------------------------
 

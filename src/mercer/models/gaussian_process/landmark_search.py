@@ -67,6 +67,7 @@ class FallbackBudget(NamedTuple):
 
     landmarks: int = 0  # the largest number of landmarks; 0 for those of the solver
     rows: int = 0  # rows whose whole matrix is used if those are too few; 0 for none
+    part: int = 0  # rows of the largest part of all rows whose whole matrix follows
 
 
 class LandmarkSearch:
@@ -219,7 +220,7 @@ class LandmarkSearch:
         options = {"starts": [*others, *starts], "scales": wider, "enough": _EXACT_GAIN}
         self._climb(some.value_and_gradient, begin, **options)
         if few < n and not self.best.stopped:
-            objective = self.data.by_parts(self.best.theta, few)
+            objective = self.data.by_parts(self.best.theta, max(few, self.fallback.part))
             self._climb(objective, self.best.theta, scales=scales, enough=_EXACT_GAIN)
         return self.best
 

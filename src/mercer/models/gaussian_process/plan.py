@@ -4,7 +4,7 @@ The rule of "auto", in the order in which it is applied:
 
 1. features for both, if the kernel has few of them: four rows for each, and few enough in all that
    a search passes over them quickly; where nothing is learned, fewer than would pay;
-2. the whole matrix for both, up to 4,000 rows;
+2. the whole matrix for both, up to 2,000 rows;
 3. the collapsed bound for the hyper-parameters and the whole matrix for the posterior, up to 15,000
    rows, if it fits in memory;
 4. the bound for the hyper-parameters, conjugate gradients for the mean and landmarks for the
@@ -13,7 +13,8 @@ The rule of "auto", in the order in which it is applied:
 
 A search on the bound begins with 128 landmarks, and takes twice as many, up to 1,024, while they
 leave too much out. Where the mean is that of all rows, and 256 landmarks are too few,
-hyper-parameters are learned from the whole matrix of 2,000 rows, and then from that of 4,000.
+hyper-parameters are learned from the whole matrix of 2,000 rows, and then from that of all rows, up
+to 4,000, or from those of parts of them.
 
 `Spectral`, `Falkon` and `RandomFeatures` are priced, but taken only if the user asks for them.
 """
@@ -136,10 +137,12 @@ def _fallback_budget(n: int) -> FallbackBudget:
 
     An evaluation with more landmarks costs more than one with the whole matrix of some rows.
     """
-    rows = min(GaussianProcessFit.part_rows, n)
-    if GaussianProcessFit.learning_matrices * 8.0 * rows * rows <= memory.available():
-        return FallbackBudget(min(2 * GaussianProcessFit.search_landmarks, n), rows)
-    return FallbackBudget(min(GaussianProcessFit.most_search_landmarks, n))
+    fit, free = GaussianProcessFit, memory.available()
+    rows = min(fit.part_rows, n)
+    if fit.learning_matrices * 8.0 * rows * rows > free:
+        return FallbackBudget(min(fit.most_search_landmarks, n))
+    whole = n <= fit.whole_rows and fit.learning_matrices * 8.0 * n * n <= free
+    return FallbackBudget(min(2 * fit.search_landmarks, n), rows, n if whole else rows)
 
 
 def forecast(data: ExactObjective, *, learns: bool, criterion: str, given: Any = None) -> Forecast:

@@ -61,8 +61,8 @@ _CONSTANT = (
 _OF_ROWS = ("loo_predictions_", "loo_log_density_", "lower_bound_", "upper_bound_", "trace_error_")
 # Nats per row by which a bound may be below the likelihood without a warning.
 _LOOSE = 0.01
-# Memory of a fit in Gram matrices: that of the model, and one to invert with room for another.
-_MATRICES = 3.2
+# Memory of a fit in Gram matrices: that of the model, one to invert, and room to work.
+_MATRICES = 2.7
 
 
 class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProcess):
@@ -126,7 +126,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         `mercer.solvers.Falkon` that over its landmarks, both with the variances of landmarks;
         `mercer.solvers.RandomFeatures` has the posterior of its map, whose inner products take the
         place of the learned kernel.
-        "auto" takes `Primal` where the kernel has few features. Otherwise it is exact up to 4,000
+        "auto" takes `Primal` where the kernel has few features. Otherwise it is exact up to 2,000
         rows, up to 15,000 if they fit in memory but for the search of hyper-parameters, which is
         on landmarks unless they are too few, and takes `ConjugateGradient` and `NystromSolver`
         beyond; `mercer.forecast` says which and why.
@@ -221,11 +221,11 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     several maxima it may so end at another one than a search on all rows alone; ``n_restarts``
     looks at more of them.
 
-    Beyond 4,000 rows "auto" learns by the bound, with 128 or 256 landmarks (up to 1,024 if the mean
+    Beyond 2,000 rows "auto" learns by the bound, with 128 or 256 landmarks (up to 1,024 if the mean
     is that of landmarks too). Where those are too few, it learns from the whole matrix of 2,000
-    rows, and then from the sum of the likelihoods of parts of all rows: each has at most 2,000
-    rows, close to each other. Iterations do not converge where there is little noise; up to 25,000
-    rows the posterior then is exact.
+    rows, and then from that of all rows, up to 4,000; beyond, from the sum of the likelihoods of
+    parts of all rows: each has at most 2,000 rows, close to each other. Iterations do not converge
+    where there is little noise; up to 25,000 rows the posterior then is exact.
 
     A weight of 2 in `fit` is a row repeated, in the posterior and in the likelihood; a row of
     weight 0 is left out.
@@ -452,9 +452,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         self._require_vectors("predict(return_std=True)")
         noise = self._posterior.data.noise.of_predictions(self) if include_noise else 0.0
         if return_cov:
-            require_covariance(self, len(points))
             with single_blas():
-                covariance = self._posterior.covariance(points)
+                covariance = self._posterior.covariance(points).matrix
             covariance[np.diag_indices_from(covariance)] += noise
             return mean, self._scaling.spread(covariance, 2)
         with single_blas():
@@ -472,7 +471,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         if include_noise:
             noise = Noise.read(self, self.noise, len(points), np.ones(1)).of_predictions(self)
         if return_cov:
-            require_covariance(self, len(points))
+            require_covariance(len(points))
             return mean, kernel(points).astype(np.float64) + noise * np.eye(len(points))
         return (mean, np.sqrt(kernel.diag(points) + noise)) if return_std else mean
 
@@ -491,10 +490,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions, and evaluate them at the rows of X.
 
-        Before `fit` they are drawn from the prior. After it a function is drawn from the prior at
-        the rows of X and the training rows, and corrected by what the data say (pathwise
-        conditioning, also known as Matheron's rule); with landmarks, from the covariance at the
-        rows of X; with features, by coefficients drawn for them.
+        Before `fit` they are drawn from the prior, after it from the posterior: their mean and
+        covariance are those of `predict`. With features, coefficients of these are drawn.
 
         Parameters
         ----------
@@ -515,12 +512,10 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         if not hasattr(self, "dual_coef_"):
             kernel = self._kernel_or_default(self.kernel, X)
             points = kernel.validate(X, owner=self)
-            require_covariance(self, len(points))
             with single_blas():
                 return prior_draws(kernel.resolve(points), points, n_samples, rng)
         self._require_vectors("sample_y")
         points = self._validate_points(self.kernel_, X, reset=False)
-        require_covariance(self, self._posterior.joint_size(len(points)))
         with single_blas():
             draws = self._posterior.draws(points, n_samples, rng)
         paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]
