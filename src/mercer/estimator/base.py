@@ -24,6 +24,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
 from mercer.kernels.table import is_mixed, table_kernel
+from mercer.kernels.special import unlike_rows
 from mercer.kernels.vector import unequal_columns
 from mercer.parallel import cached_property, single_blas
 from mercer.streams.sources import Given, rows_of, source_of
@@ -200,9 +201,16 @@ class KernelEstimator(BaseEstimator):
         if refused is not None:
             raise refused
         warning = unequal_columns(kernel, points) if reset else ""
+        if reset and not warning and not self._learns_kernel:
+            warning = unlike_rows(kernel, points)
         if warning:
             warn(f"{type(self).__name__}: {warning}", DataWarning)
         return points
+
+    @property
+    def _learns_kernel(self) -> bool:
+        """Whether `fit` compares kernels, so that the given one is only a start."""
+        return getattr(self, "learn", False) or getattr(self, "length_scales", None) is not None
 
     @property
     def _known_row(self) -> Points | None:

@@ -35,7 +35,9 @@ Array = NDArray[np.floating[Any]]
 
 #: Copies of the Gram matrix that a Cholesky factor takes: it replaces the matrix.
 FACTOR_MATRICES = 1.1
-#: Copies that eigenvectors or a tridiagonal form take: a copy, and two of workspace.
+#: Copies that a tridiagonal form takes, without eigenvectors.
+TRIDIAGONAL_MATRICES = 2.3
+#: Copies that eigenvectors take: a copy, and two of workspace.
 SPECTRAL_MATRICES = 4.1
 #: Copies of a machine with a smooth loss: the matrix, scaled, some rows of it, and a factor.
 NEWTON_MATRICES = 4.2

@@ -32,10 +32,17 @@ from mercer.features.fourier import RandomFourier
 from mercer.kernels.base import Kernel, value_type
 from mercer.rows.rows import InMemory, RowSource
 from mercer.solvers.conjugate_gradient import ConjugateGradient
-from mercer.solvers.dense import FACTOR_MATRICES, SPECTRAL_MATRICES, Cholesky, Spectral
+from mercer.solvers.dense import (
+    FACTOR_MATRICES,
+    SPECTRAL_MATRICES,
+    TRIDIAGONAL_MATRICES,
+    Cholesky,
+    Spectral,
+)
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.nystrom import Falkon, NystromSolver
 from mercer.solvers.protocol import (
+    CHOLESKY,
     FEW_ROWS,
     IN_BLOCKS,
     INVALID,
@@ -51,12 +58,14 @@ from mercer.solvers.protocol import (
     FitProblem,
     Solver,
     Systems,
+    more_products,
     no_landmarks,
     not_positive,
     own_features,
 )
 from mercer.solvers.speed import (
     LEAST_SECONDS,
+    STEP_SECONDS,
     gain_of_threads,
     operations_per_second,
     seconds_per_pair,
@@ -68,10 +77,10 @@ _NO_MATRIX = {
     TOO_LARGE: "the whole matrix does not fit in memory",
     MANY_ROWS: "rows are too many for the whole matrix",
 }
-# Operations over n^3 of a reduction to tridiagonal form, which is slower than matrix products.
-_TRIDIAGONAL = 8.0
-# Operations over n^3 of an eigendecomposition, which is slower than matrix products.
-_EIGENVECTORS = 20.0
+# Operations over n^3 and over n^2 of a reduction to tridiagonal form, and of what follows it.
+_TRIDIAGONAL, _TRIDIAGONAL_ROWS = 5.0, 1500.0
+#: Operations over n^3 of an eigendecomposition, which is slower than matrix products.
+EIGENVECTORS = 20.0
 # Factor of the rows for which kernel ridge counts its landmarks.
 _MORE_LANDMARKS = 6
 # What can be done where neither landmarks nor the whole matrix are possible.
@@ -151,7 +160,11 @@ class RidgeFit(Priced):
     kernels: int = 1  # how many kernels are compared
 
     small_rows: ClassVar[float] = 100_000
-    iterations: ClassVar[int] = 40
+
+    @property
+    def products(self) -> float:
+        """About as many as for ordinary data; a search is taken to choose no small alpha."""
+        return 14.0 * more_products(self.smallest_alpha)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -182,21 +195,22 @@ class RidgeFit(Priced):
     def search(self, landmarks: int | None = None) -> float:
         """Operations of the eigendecompositions on landmarks, one per kernel for all alphas."""
         m = 0 if landmarks is None else landmarks
-        return self.searches * self.kernels * _EIGENVECTORS * float(m) ** 3
+        return self.searches * self.kernels * EIGENVECTORS * float(m) ** 3
 
     def compared(self, rows: int) -> tuple[float, float]:
         """Bytes and operations of the tridiagonal forms of some rows, one per kernel."""
         n = float(min(rows, self.n))
-        size = self.searches * SPECTRAL_MATRICES * n**2 * self.dtype.itemsize
-        return size, self.searches * self.kernels * _TRIDIAGONAL * n**3
+        size = self.searches * TRIDIAGONAL_MATRICES * n**2 * self.dtype.itemsize
+        return size, self.searches * self.kernels * (_TRIDIAGONAL * n + _TRIDIAGONAL_ROWS) * n**2
 
     def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
         """Matrices held, and operations of eigenvectors, tridiagonal forms or a Cholesky factor."""
-        cubes = _EIGENVECTORS if eigenvectors else 1 / 3
-        operations = cubes * float(self.n) ** 3
-        if self.searches:
-            operations += self.kernels * _TRIDIAGONAL * float(self.n) ** 3
-        return SPECTRAL_MATRICES if self.searches or eigenvectors else FACTOR_MATRICES, operations
+        cubes, matrices = CHOLESKY, FACTOR_MATRICES
+        if eigenvectors:
+            cubes, matrices = EIGENVECTORS, SPECTRAL_MATRICES
+        elif self.searches:
+            matrices = TRIDIAGONAL_MATRICES
+        return matrices, cubes * float(self.n) ** 3 + self.compared(self.n)[1]
 
     def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
         """Bytes and operations of one pass over the rows; a map may hold the features of all."""
@@ -252,7 +266,7 @@ class GaussianProcessFit(Priced):
     #: Rows up to which every evaluation of the likelihood may factorise the whole matrix.
     exact_rows: ClassVar[int] = 4_000
     #: Low-rank factors that conjugate gradients hold while they make their preconditioner.
-    factors: ClassVar[int] = 4
+    factors: ClassVar[float] = 4.0
     landmark_matrices: ClassVar[int] = 10
     #: Evaluations of the bound on landmarks or features, about.
     evaluations: ClassVar[int] = 100
@@ -418,13 +432,14 @@ def forecast(problem: Priced, asked: Cost | None = None) -> Forecast:
 
 def _timed(problem: FitProblem, costs: Sequence[Cost]) -> tuple[Cost, ...]:
     """The costs in seconds on this machine; kernel values are timed on rows in memory."""
+    least = LEAST_SECONDS + STEP_SECONDS * problem.systems.count
     rate, rows = operations_per_second(), problem.rows
     if problem.systems.uses_threads:
         rate *= gain_of_threads()
     points = rows.part.points if isinstance(rows, InMemory) else rows.first_row
     pair = seconds_per_pair(problem.kernel, points) if len(points) > 1 else PAIR / rate
     return tuple(
-        replace(cost, seconds=LEAST_SECONDS + cost.operations / rate + pair * cost.pairs)
+        replace(cost, seconds=least + cost.operations / rate + pair * cost.pairs)
         if cost.operations is not None
         else cost
         for cost in costs
