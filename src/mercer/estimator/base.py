@@ -22,9 +22,9 @@ from mercer.exceptions import (
 )
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.kernels.special import unlike_rows
 from mercer.kernels.stationary import RBF
 from mercer.kernels.table import is_mixed, table_kernel
-from mercer.kernels.special import unlike_rows
 from mercer.kernels.vector import unequal_columns
 from mercer.parallel import cached_property, single_blas
 from mercer.streams.sources import Given, rows_of, source_of
@@ -33,6 +33,8 @@ from mercer.streams.targets import Targets
 
 _PREFIX = "kernel__"
 _SHOWN = 100
+# Fewest rows among which are some that should be alike.
+_FEWEST_ROWS = 100
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
@@ -201,7 +203,7 @@ class KernelEstimator(BaseEstimator):
         if refused is not None:
             raise refused
         warning = unequal_columns(kernel, points) if reset else ""
-        if reset and not warning and not self._learns_kernel:
+        if reset and not warning and len(points) >= _FEWEST_ROWS and not self._learns_kernel:
             warning = unlike_rows(kernel, points)
         if warning:
             warn(f"{type(self).__name__}: {warning}", DataWarning)

@@ -20,8 +20,8 @@ from mercer.kernels.views import Columns, Features, Numbers, Objects, View
 from mercer.program.expression import IDENTITY, Expr, Slot, parameter
 from mercer.program.pairs import Array, Pairs
 
-# Fewest rows that are looked at for a matrix that is nearly diagonal, and how many are compared.
-_FEWEST_ROWS, _SEEN_ROWS = 100, 4
+# Rows that are compared with all others for a matrix that is nearly diagonal.
+_SEEN_ROWS = 4
 # Largest value of a pair of different rows, relative to k(x, x), that counts as nearly 0.
 _UNLIKE = 1e-3
 
@@ -431,16 +431,16 @@ _SQUARE = Numbers("Precomputed", sparse=False)
 
 def unlike_rows(kernel: Kernel, points: Points) -> str:
     """The warning of a Gram matrix that is nearly diagonal, from a few of its rows; or ""."""
-    n, leaves = len(points), kernel._reader.leaves
-    if n < _FEWEST_ROWS or any(isinstance(leaf, White | PairKernel) for leaf, _ in leaves):
+    leaves = kernel._reader.leaves
+    if any(isinstance(leaf, White | PairKernel) for leaf, _ in leaves):
         return ""
     if kernel.unresolved():
         if len(leaves) == 1:  # a rule gives a length-scale on the scale of the data
             return ""
         kernel = kernel.resolve(points)
-    rows = np.linspace(0, n - 1, _SEEN_ROWS).astype(np.intp)
+    rows = np.linspace(0, len(points) - 1, _SEEN_ROWS).astype(np.intp)
     values = np.sort(np.abs(kernel(points[rows], points)))
-    if (values[:, -2] > _UNLIKE * values[:, -1]).any():
+    if (values[:, -2] >= _UNLIKE * values[:, -1]).any():
         return ""
     return (
         f"k(x, z) of {kernel!r:.100} is nearly 0 for all pairs of different rows, so that no row "

@@ -90,7 +90,9 @@ def forecast(model: KernelEstimator | SVCSearch, X: Any, y: ArrayLike | None = N
     Notes
     -----
     Seconds are operations divided by the speed of this machine, which is measured in milliseconds.
-    The operations are those of ordinary data: iterations take longer for a small alpha or C.
+    The operations are those of ordinary data. The time of a support vector machine is about right
+    only: it depends on how many support vectors there are, and may be three times as long on noisy
+    data. Transformers have no forecast.
 
     Examples
     --------
@@ -115,8 +117,8 @@ def forecast(model: KernelEstimator | SVCSearch, X: Any, y: ArrayLike | None = N
         if isinstance(model, kind):
             return _one_way(clone(model), X, fit)
     raise ParameterTypeError(
-        f"forecast: model is a {type(model).__name__}, whose cost is not known; pass a kernel "
-        "model, such as KernelRidge() or SVC()."
+        f"forecast: model is a {type(model).__name__}, whose cost is not known; pass a regressor, "
+        "classifier or detector of mercer, such as KernelRidge() or SVC(), or SVCSearch()."
     )
 
 

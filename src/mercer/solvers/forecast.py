@@ -164,7 +164,7 @@ class RidgeFit(Priced):
     @property
     def products(self) -> float:
         """About as many as for ordinary data; a search is taken to choose no small alpha."""
-        return 14.0 * more_products(self.smallest_alpha)
+        return 10.0 * more_products(self.smallest_alpha)
 
     @property
     def dtype(self) -> np.dtype[Any]:

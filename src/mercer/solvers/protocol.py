@@ -49,7 +49,7 @@ CHOLESKY = 0.5
 PATIENCE = 2e12
 #: Rank of the preconditioner over the root of n, for a ridge problem.
 RIDGE_RANK = 10.0
-#: Rank of the preconditioner over the root of n, for a machine: each Newton step weights it anew.
+#: Rank of the preconditioner over the root of n, for a machine, which weights it in each step.
 MACHINE_RANK = 5.0
 
 # Obstacles ----------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ PREFERENCES = (UNASKED, UNKNOWN, MANY_ROWS, MANY_FEATURES)
 
 def more_products(alpha: float) -> float:
     """How many times as many products iterations take at a small alpha as at 1, about."""
-    return max(1.0, float(alpha) ** -0.4) if alpha > 0 else np.inf
+    return max(1.0, float(alpha) ** -0.3) if alpha > 0 else np.inf
 
 
 def not_positive(kernel: Kernel) -> str:

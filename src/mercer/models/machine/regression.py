@@ -293,7 +293,7 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         if self.alpha != "scale":
             return float(self.alpha)
         if isinstance(self.loss_, Huber):
-            return min(1.0, self.loss_.delta / self._unit)
+            return min(1.0, float(self.loss_.delta) / self._unit)
         return 1 / self._unit if isinstance(self.loss_, PiecewiseLinear) else 1.0
 
     def _task(self, loss: RegressionLoss, targets: Array, weights: Array) -> tuple[Task, float]:

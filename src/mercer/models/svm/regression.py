@@ -167,8 +167,8 @@ class SVR(SupportVectorRegressor):
         extent = float(np.ptp(targets)) if len(targets) else 0.0
         if 0 < extent <= 2 * self.epsilon:
             warn(
-                f"{type(self).__name__}: epsilon = {self.epsilon:g} is at least half the range of "
-                f"y, {extent:.3g}, so that a constant fits every target; lower epsilon, or scale y.",
+                f"SVR: epsilon = {self.epsilon:g} is at least half the range of y, {extent:.3g}: a "
+                "constant fits every target; lower epsilon, or scale y.",
                 DataWarning,
             )
         return SvrDual(rows, targets, costs, float(self.epsilon))

@@ -49,7 +49,7 @@ _NEAR = 0.15
 _INVALID = 1000
 # Largest rank of a preconditioner whose factor is computed in every step.
 _COLUMNS = 3000
-#: Largest rank of a preconditioner of all outputs together; beyond it their mean curvature is taken.
+#: Largest rank of a preconditioner of all outputs together; beyond it, that of their mean.
 JOINT_COLUMNS = 1500
 # Smallest rank of the preconditioner of a stored matrix that has as many rows.
 _SMALL = 1000
