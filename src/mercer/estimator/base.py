@@ -203,16 +203,17 @@ class KernelEstimator(BaseEstimator):
         if refused is not None:
             raise refused
         warning = unequal_columns(kernel, points) if reset else ""
-        if reset and not warning and len(points) >= _FEWEST_ROWS and not self._learns_kernel:
+        if reset and not warning and len(points) >= _FEWEST_ROWS and self._takes_kernel_as_given:
             warning = unlike_rows(kernel, points)
         if warning:
             warn(f"{type(self).__name__}: {warning}", DataWarning)
         return points
 
     @property
-    def _learns_kernel(self) -> bool:
-        """Whether `fit` compares kernels, so that the given one is only a start."""
-        return getattr(self, "learn", False) or getattr(self, "length_scales", None) is not None
+    def _takes_kernel_as_given(self) -> bool:
+        """Whether this is a model that compares no kernels, for which the given one is a start."""
+        compares = getattr(self, "learn", False) or getattr(self, "length_scales", None) is not None
+        return hasattr(self, "predict") and not compares
 
     @property
     def _known_row(self) -> Points | None:

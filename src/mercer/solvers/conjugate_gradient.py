@@ -32,6 +32,7 @@ from mercer.rows.rows import RowBlock
 from mercer.sampling import random_numbers, seed_from
 from mercer.solvers.newton.products import Products
 from mercer.solvers.protocol import (
+    EIGENVECTORS,
     MACHINE_RANK,
     MANY_ROWS,
     RIDGE_RANK,
@@ -135,7 +136,7 @@ class ConjugateGradient(Solver):
         size = problem.factors * factor_size(n, rank, problem.dtype) + 64.0 * n * systems.columns
         pairs = problem.products * float(n) ** 2
         operations = systems.preconditioners * 2.0 * n * rank**2 + 2.0 * systems.coupled * pairs
-        operations += problem.search() + problem.variances + compared
+        operations += problem.search() + problem.variances + compared + EIGENVECTORS * rank**3
         return Cost(self, max(_WORK_SPACE * size, room), operations, pairs)
 
     def _must_fit(self, problem: FitProblem) -> bool:

@@ -44,7 +44,7 @@ NEWTON_MATRICES = 4.2
 #: Copies of a machine with several functions that are fitted together.
 JOINT_MATRICES = 3.2
 #: Copies of a machine whose loss has kinks.
-KINKED_MATRICES = 3.2
+KINKED_MATRICES = 3.0
 
 
 class DenseSolver(Solver):

@@ -43,6 +43,7 @@ from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.nystrom import Falkon, NystromSolver
 from mercer.solvers.protocol import (
     CHOLESKY,
+    EIGENVECTORS,
     FEW_ROWS,
     IN_BLOCKS,
     INVALID,
@@ -79,8 +80,6 @@ _NO_MATRIX = {
 }
 # Operations over n^3 and over n^2 of a reduction to tridiagonal form, and of what follows it.
 _TRIDIAGONAL, _TRIDIAGONAL_ROWS = 5.0, 1500.0
-#: Operations over n^3 of an eigendecomposition, which is slower than matrix products.
-EIGENVECTORS = 20.0
 # Factor of the rows for which kernel ridge counts its landmarks.
 _MORE_LANDMARKS = 6
 # What can be done where neither landmarks nor the whole matrix are possible.

@@ -11,13 +11,14 @@ from mercer.parallel import cached_property
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import JOINT_MATRICES, KINKED_MATRICES, NEWTON_MATRICES, Cholesky
 from mercer.solvers.explicit import Primal
-from mercer.solvers.forecast import EIGENVECTORS, Candidates, Priced, as_reason
+from mercer.solvers.forecast import Candidates, Priced, as_reason
 from mercer.solvers.kernel_features import may_hold
 from mercer.solvers.newton.on_features import UNKNOWNS, in_one_matrix
 from mercer.solvers.newton.products import JOINT_COLUMNS
 from mercer.solvers.nystrom import NystromSolver
 from mercer.solvers.protocol import (
     CHOLESKY,
+    EIGENVECTORS,
     FEW_ROWS,
     MACHINE_RANK,
     MANY_FEATURES,

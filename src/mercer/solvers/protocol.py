@@ -45,6 +45,8 @@ PAIR_COLUMN = 2.0
 FEW_ROWS = 500
 #: Operations over n^3 of a Cholesky factor, which is slower than matrix products.
 CHOLESKY = 0.5
+#: Operations over n^3 of an eigendecomposition, which is slower than matrix products.
+EIGENVECTORS = 20.0
 #: Operations that take one core about half a minute: machines take so many to be exact.
 PATIENCE = 2e12
 #: Rank of the preconditioner over the root of n, for a ridge problem.

@@ -427,7 +427,7 @@ def test_too_few_iterations_are_told_and_what_they_found_is_kept() -> None:
 
 def test_few_iterations_do_where_there_are_many_steps() -> None:
     """Steps that are not solved lead down all the same, and the gradient alone says when to end."""
-    short = S.ConjugateGradient(None, max_iter=3)
+    short = S.ConjugateGradient(None, max_iter=8)
     model = mc.KernelLogisticRegression(RBF, 0.1)
     exact, found = clone(model).fit(X, BINARY), model.set_params(solver=short).fit(X, BINARY)
     assert_same(found, exact, share=1e-6)

@@ -78,4 +78,4 @@ def test_a_tube_that_holds_all_targets_is_said() -> None:
     np.testing.assert_allclose(model.predict(X), model.predict(X[:1])[0], atol=1e-12)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert mc.SVR(mc.RBF(0.3), epsilon=1e-8, C=1.0).fit(X, y).score(X, y) > 0.9
+        assert mc.SVR(mc.RBF(0.3), epsilon=0.01).fit(X, 1e6 * y).score(X, 1e6 * y) > 0.9
