@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -209,3 +210,44 @@ def test_times_are_no_targets(make: Any) -> None:
     times = make(np.array(["2020-01-01", "2020-01-02"], dtype="M8[s]"))
     with pytest.raises(DataError, match="y holds times, and targets are numbers; pass"):
         mc.KernelRidge().fit([[0.0], [1.0]], times)
+
+
+ROWS = np.random.default_rng(0).normal(size=(120, 3))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mc.KernelRidge(mc.RBF(1e-4)),
+        mc.SVR(mc.RBF(1e-4)),
+        mc.KernelHuberRegressor(mc.Matern(1e-4) * mc.RBF("median")),
+        mc.GaussianProcessRegressor(mc.RBF(1e-4), learn=False, noise=0.1),
+        mc.KernelLMS(mc.RBF(1e-4)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_matrix_that_is_nearly_diagonal_warns_once(model: Any) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(ROWS, ROWS[:, 0])
+    (warning,) = (w for w in caught if "nearly 0" in str(w.message))
+    assert warning.category is DataWarning
+    assert "raise the length-scales" in str(warning.message)
+
+
+def test_matrices_that_are_not_nearly_diagonal_or_are_meant_do_not_warn() -> None:
+    line = np.linspace(0, 1, 5000)[:, None]  # neighbours are alike, though few rows are
+    landmarks = mc.solvers.NystromSolver(20, random_state=0)
+    twice = np.repeat(1e6 * np.arange(60.0)[:, None], 2, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        mc.KernelRidge(mc.RBF(1e-3), solver=landmarks).fit(line, line.ravel())
+        mc.KernelRidge(mc.RBF(1.0)).fit(twice, twice.ravel())
+        mc.KernelRidge(mc.Precomputed()).fit(np.eye(120), ROWS[:, 0])
+        mc.KernelRidge(mc.White()).fit(ROWS, ROWS[:, 0])
+        mc.KernelRidge(mc.RBF(1.0) + 1e6 * mc.White()).fit(ROWS, ROWS[:, 0])
+        mc.GaussianProcessRegressor(mc.RBF(1e-4)).fit(ROWS, ROWS[:, 0])
+        mc.KernelRidge(mc.RBF(1e-4), "loo", length_scales=[1.0, 2.0]).fit(ROWS, ROWS[:, 0])
+    levels = np.random.default_rng(0).integers(0, 5, size=(200, 44)).astype(str)
+    with pytest.warns(DataWarning, match="lower the weights of categories"):
+        mc.KernelRidge(mc.Categorical(1.0)).fit(levels, np.arange(200.0))

@@ -20,6 +20,7 @@ Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=40) + 7
 Z = RNG.normal(size=(9, 3))
 
 
+@pytest.mark.filterwarnings("ignore:.*has the least")
 def test_length_scales_are_searched_together_with_alpha() -> None:
     scales, alphas = [0.2, 1.5, 20.0], [1e-3, 1e-1, 10.0]
     model = mc.KernelRidge(mc.RBF(), alpha="loo", alphas=alphas, length_scales=scales).fit(X, Y)
@@ -46,6 +47,7 @@ def test_a_fixed_alpha_with_length_scales_uses_leave_one_out() -> None:
     assert model.kernel_ == mc.RBF(length_scale=2.0)
 
 
+@pytest.mark.filterwarnings("ignore:.*has the least")
 def test_which_length_scales_a_grid_reaches() -> None:
     kernel = mc.RBF(length_scale=mc.Fixed(3.0)) + mc.Laplacian(length_scale=1.0)
     model = mc.KernelRidge(kernel, length_scales=[0.5, 2.0]).fit(X, Y)
@@ -177,6 +179,7 @@ def refits(name: str, alpha: float, weights: Any, **settings: Any) -> np.ndarray
 WEIGHTS = np.where(np.arange(40) % 9 == 0, 0.0, RNG.uniform(0.5, 2.0, size=40))
 
 
+@pytest.mark.filterwarnings("ignore:.*has the least")
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weights"])
 @pytest.mark.parametrize("fit_intercept", [True, False])

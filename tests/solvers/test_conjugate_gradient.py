@@ -216,6 +216,7 @@ def test_an_interrupt_keeps_the_last_iteration(monkeypatch: pytest.MonkeyPatch) 
     assert model.predict(Z).shape == (11,)
 
 
+@pytest.mark.filterwarnings("ignore:.*the least compared")
 @pytest.mark.parametrize("criterion", ["loo", "gcv"])
 @pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
 def test_conjugate_gradients_choose_as_the_dense_solver_does(

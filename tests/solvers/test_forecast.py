@@ -103,9 +103,12 @@ def test_the_matrix_is_taken_while_it_costs_less() -> None:
         return name(mc.forecast(model, np.zeros((n, 8))).chosen)
 
     given, chosen = mc.KernelRidge(mc.RBF(1.0)), mc.KernelRidge(mc.RBF(1.0), "loo")
-    assert taken(given, 5000) == "Cholesky"
+    assert taken(given, 1000) == "Cholesky"
+    assert taken(given.set_params(alpha=1e-4), 5000) == "Cholesky"  # iterations would be many
+    given.set_params(alpha=1.0)
+    assert taken(given, 5000) == "ConjugateGradient"
     assert taken(given, 15_000) == "ConjugateGradient"
-    assert taken(chosen, 2000) == "Cholesky"
+    assert taken(chosen, 1000) == "Cholesky"
     assert taken(chosen, 4000) == "ConjugateGradient"
     # Eleven kernels are compared on 3,000 rows, or on all.
     scales = mc.KernelRidge(mc.RBF(1.0), "loo", length_scales="auto")
@@ -141,7 +144,7 @@ def test_fit_takes_what_is_starred_and_refuses_what_is_not(
         monkeypatch.setattr(forecast.RidgeFit, border, 100)
     monkeypatch.setattr(forecast, "landmark_count", lambda n: 20)
     monkeypatch.setattr(memory, "available", lambda: 10**9 if fits else 8 * len(TRAIN) ** 2)
-    monkeypatch.setattr(S.ConjugateGradient, "rank_for", lambda solver, n: 20)
+    monkeypatch.setattr(S.ConjugateGradient, "rank_for", lambda solver, n, per_root=1.0: 20)
     model = mc.KernelRidge(kernel, 0.1, psd="clip")
     table = mc.forecast(model, TRAIN)
     stars = [line.split()[1] for line in str(table).splitlines() if line.startswith("*")]

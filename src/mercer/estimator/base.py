@@ -23,6 +23,7 @@ from mercer.exceptions import (
 )
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.kernels.special import unlike_rows
 from mercer.kernels.stationary import RBF
 from mercer.kernels.table import is_mixed, table_kernel
 from mercer.kernels.vector import unequal_columns
@@ -33,6 +34,8 @@ from mercer.streams.targets import Targets
 
 _PREFIX = "kernel__"
 _SHOWN = 100
+# Fewest rows among which are some that should be alike.
+_FEWEST_ROWS = 100
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
@@ -201,9 +204,17 @@ class KernelEstimator(NamedArguments, BaseEstimator):
         if refused is not None:
             raise refused
         warning = unequal_columns(kernel, points) if reset else ""
+        if reset and not warning and len(points) >= _FEWEST_ROWS and self._takes_kernel_as_given:
+            warning = unlike_rows(kernel, points)
         if warning:
             warn(f"{type(self).__name__}: {warning}", DataWarning)
         return points
+
+    @property
+    def _takes_kernel_as_given(self) -> bool:
+        """Whether this is a model that compares no kernels, for which the given one is a start."""
+        compares = getattr(self, "learn", False) or getattr(self, "length_scales", None) is not None
+        return hasattr(self, "predict") and not compares
 
     @property
     def _known_row(self) -> Points | None:

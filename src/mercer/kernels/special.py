@@ -20,6 +20,11 @@ from mercer.kernels.views import Columns, Features, Numbers, Objects, View
 from mercer.program.expression import IDENTITY, Expr, Slot, parameter
 from mercer.program.pairs import Array, Pairs
 
+# Rows that are compared with all others for a matrix that is nearly diagonal.
+_SEEN_ROWS = 4
+# Largest value of a pair of different rows, relative to k(x, x), that counts as nearly 0.
+_UNLIKE = 1e-3
+
 
 class Constant(Kernel):
     """Constant kernel: the same value for every pair, whatever the data.
@@ -434,3 +439,25 @@ def _require_square(points: Points, view: View) -> None:
 
 #: How the given matrix, or the row numbers, are read.
 _SQUARE = Numbers("Precomputed", sparse=False)
+
+
+def unlike_rows(kernel: Kernel, points: Points) -> str:
+    """The warning of a Gram matrix that is nearly diagonal, from a few of its rows; or ""."""
+    leaves = kernel._reader.leaves
+    if any(isinstance(leaf, White | PairKernel) for leaf, _ in leaves):
+        return ""
+    if kernel.unresolved():
+        if len(leaves) == 1:  # a rule gives a length-scale on the scale of the data
+            return ""
+        kernel = kernel.resolve(points)
+    rows = np.linspace(0, len(points) - 1, _SEEN_ROWS).astype(np.intp)
+    values, own = np.abs(kernel(points[rows], points)), (np.arange(len(rows)), rows)
+    least = _UNLIKE * values[own]
+    values[own] = 0.0
+    if (values.max(axis=1) >= least).any():
+        return ""
+    return (
+        f"k(x, z) of {kernel!r:.100} is nearly 0 for all pairs of different rows, so that no row "
+        "tells anything of another; raise the length-scales, lower the weights of categories, or "
+        "scale the columns."
+    )

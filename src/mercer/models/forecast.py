@@ -35,26 +35,35 @@ class _Fit:
     """The cost of a model that has one way to be fitted, for n rows, as measured on defaults."""
 
     pairs: float  # the time of a fit in kernel values, over n^2
-    row_size: float = 2_000.0  # bytes for each row
+    row_size: float = 2_300.0  # bytes for each row
+    row_seconds: float = 0.0  # seconds for each row
+    seconds: float = LEAST_SECONDS  # seconds of a fit of few rows
     matrices: float = 0.0  # matrices of all pairs of rows
+    most_rows: float = np.inf  # rows of these matrices at most
     cubes: float = 0.0  # operations of matrix products over n^3
-    few_rows: int = 0  # rows up to which one more matrix is stored
+    stored: float = 0.0  # further matrices, of no more than _STORED_ROWS rows
     gain: float = 1.0  # the power of the number of threads by which pairs take less time
     why: str = "it has one way to be fitted"
 
 
 # Kernel values of a search, over n^2, for each candidate and fold.
-_SEARCH_PAIRS = 5.5
+_SEARCH_PAIRS = 4.0
+# Seconds of each fit of a search, beside its kernel values.
+_SEARCH_SECONDS = 6e-4
+# Rows up to which support vector machines and the perceptron store the matrix.
+_STORED_ROWS = 2048
+# The time to store a kernel value, in kernel values.
+_STORED_PAIRS = 2.0
 # Length-scales that a search compares by default.
 _LENGTHS = 11
-_SMO = "it has one way to be fitted, and the time depends on how many support vectors there are"
+_SMO = "it has one way to be fitted; about: the time depends on how many support vectors there are"
 _FITS: tuple[tuple[type, _Fit], ...] = (
-    (SupportVectorDetector, _Fit(1.1, few_rows=2048, gain=0.5, why=_SMO)),
-    (SupportVectorRegressor, _Fit(3.3, few_rows=2048, gain=0.5, why=_SMO)),
-    (SupportVectorMachine, _Fit(1.0, few_rows=2048, gain=0.5, why=_SMO)),
-    (NadarayaWatson, _Fit(130.0, row_size=40_000.0)),
-    (KernelPerceptron, _Fit(330.0)),
-    (OnlineModel, _Fit(2.0)),
+    (SupportVectorDetector, _Fit(1.0, row_seconds=1.3e-6, stored=1.25, gain=0.5, why=_SMO)),
+    (SupportVectorRegressor, _Fit(4.0, row_seconds=1.3e-6, stored=1.25, gain=0.5, why=_SMO)),
+    (SupportVectorMachine, _Fit(0.8, row_seconds=1.3e-6, stored=1.25, gain=0.5, why=_SMO)),
+    (NadarayaWatson, _Fit(245.0, row_size=1_000.0, matrices=3.7, most_rows=_STORED_ROWS)),
+    (KernelPerceptron, _Fit(0.0, row_size=3_000.0, row_seconds=5.5e-4, stored=1.2)),
+    (OnlineModel, _Fit(0.45, row_size=250.0, row_seconds=1.2e-6)),
 )
 
 
@@ -79,7 +88,9 @@ def forecast(model: KernelEstimator | SVCSearch, X: Any, y: ArrayLike | None = N
     Notes
     -----
     Seconds are operations divided by the speed of this machine, which is measured in milliseconds.
-    The operations are those of ordinary data: iterations take longer for a small alpha or C.
+    The operations are those of ordinary data. The time of a support vector machine is about right
+    only: it depends on how many support vectors there are, and may be three times as long on noisy
+    data. Transformers have no forecast.
 
     Examples
     --------
@@ -104,8 +115,8 @@ def forecast(model: KernelEstimator | SVCSearch, X: Any, y: ArrayLike | None = N
         if isinstance(model, kind):
             return _one_way(clone(model), X, fit)
     raise ParameterTypeError(
-        f"forecast: model is a {type(model).__name__}, whose cost is not known; pass a kernel "
-        "model, such as KernelRidge() or SVC()."
+        f"forecast: model is a {type(model).__name__}, whose cost is not known; pass a regressor, "
+        "classifier or detector of mercer, such as KernelRidge() or SVC(), or SVCSearch()."
     )
 
 
@@ -113,11 +124,14 @@ def _one_way(model: Any, X: Any, fit: _Fit) -> Forecast:
     """The forecast of a model with one way to be fitted."""
     kernel, points = _points(model, X)
     n = float(len(points))
-    size = 8 * (fit.matrices + (n <= fit.few_rows)) * n**2 + fit.row_size * n
+    stored = fit.stored if n <= _STORED_ROWS else 0.0
+    size = 8 * (fit.matrices * min(n, fit.most_rows) ** 2 + stored * n**2) + fit.row_size * n
     pair = seconds_per_pair(kernel.resolve(points), points) * thread_count() ** (1 - fit.gain)
-    seconds = LEAST_SECONDS + fit.pairs * n**2 * pair + fit.cubes * n**3 / operations_per_second()
+    pairs = (fit.pairs + _STORED_PAIRS * stored) * n**2
+    seconds = fit.seconds + fit.row_seconds * n + pairs * pair
+    seconds += fit.cubes * n**3 / operations_per_second()
     obstacle = TOO_LARGE if size > memory.available() else ""
-    cost = Cost(model, size, fit.cubes * n**3, fit.pairs * n**2, obstacle, seconds)
+    cost = Cost(model, size, fit.cubes * n**3, pairs, obstacle, seconds)
     return Forecast((cost,), model, fit.why)
 
 
@@ -133,7 +147,8 @@ def _search(model: SVCSearch, X: Any, y: ArrayLike | None) -> Forecast:
     fits = kernels * len(model.Cs) * folds
     why = f"it fits {fits} machines, {kernels * len(model.Cs)} candidates on {folds} folds"
     machine = SVC() if model.estimator is None else model.estimator
-    fit = _Fit(_SEARCH_PAIRS * fits, matrices=1.0, gain=0.5, why=why)
+    fixed = LEAST_SECONDS + _SEARCH_SECONDS * fits
+    fit = _Fit(_SEARCH_PAIRS * fits, 12e3, seconds=fixed, matrices=1.7, gain=0.5, why=why)
     priced = _one_way(machine, X, fit)
     return replace(priced, costs=(replace(priced.costs[0], solver=model),), chosen=model)
 

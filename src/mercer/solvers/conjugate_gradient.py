@@ -32,7 +32,10 @@ from mercer.rows.rows import RowBlock
 from mercer.sampling import random_numbers, seed_from
 from mercer.solvers.newton.products import Products
 from mercer.solvers.protocol import (
+    EIGENVECTORS,
+    MACHINE_RANK,
     MANY_ROWS,
+    RIDGE_RANK,
     Cost,
     FitProblem,
     PathAnswer,
@@ -67,8 +70,8 @@ class ConjugateGradient(Solver):
         The low-rank factor: a Cholesky factor with random pivots, a Cholesky factor with the
         largest pivots, a sketch from one product with `rank` random vectors, or none.
     rank : int, optional
-        The rank of the factor; by default 10 sqrt(n), and 2 sqrt(n) for "nystrom", which takes
-        n^2 rank operations, but is closest to the best factor of its rank.
+        The rank of the factor; by default 10 sqrt(n), for machines 5 sqrt(n), and 2 sqrt(n) for
+        "nystrom", which takes n^2 rank operations, but is closest to the best factor of its rank.
     tol : float
         Relative residual, below 1, at which to stop; at least 64 rounding units of the kernel,
         which is 1.4e-14 in double precision and 7.6e-6 in single precision.
@@ -92,6 +95,7 @@ class ConjugateGradient(Solver):
     resumes the iterations of its last fit if these stopped early.
 
     A machine of another smooth loss solves the equations of each Newton step by such iterations.
+    The steps begin at the minimum for the low-rank factor in place of the matrix.
     Their relative tolerance decreases with the gradient, from 0.1 to `tol`. The model's own `tol`
     is the tolerance of its gradient, also at least 64 rounding units.
 
@@ -127,19 +131,19 @@ class ConjugateGradient(Solver):
 
     def cost(self, problem: FitProblem) -> Cost:
         """The cost of products with the matrix and of the preconditioner."""
-        n, rank = problem.n, self.rank_for(problem.n)
+        n, rank = problem.n, self.rank_for(problem.n, problem.rank)
         systems, (room, compared) = problem.systems, problem.compared(self.search_rows)
         size = problem.factors * factor_size(n, rank, problem.dtype) + 64.0 * n * systems.columns
-        pairs = systems.count * problem.iterations * float(n) ** 2
+        pairs = problem.products * float(n) ** 2
         operations = systems.preconditioners * 2.0 * n * rank**2 + 2.0 * systems.coupled * pairs
-        operations += problem.search() + problem.variances + compared
+        operations += problem.search() + problem.variances + compared + EIGENVECTORS * rank**3
         return Cost(self, max(_WORK_SPACE * size, room), operations, pairs)
 
     def _must_fit(self, problem: FitProblem) -> bool:
         return problem.n > problem.small_rows
 
     def _impractical(self, problem: FitProblem) -> str:
-        return MANY_ROWS if problem.products_are_dear else ""
+        return MANY_ROWS if problem.products_are_expensive else ""
 
     def search(self, tasks: Sequence[RidgeTask]) -> SearchAnswer:
         """Compare candidates on a sample of rows, and solve for all rows at the best.
@@ -232,7 +236,8 @@ class ConjugateGradient(Solver):
 
     def matrix(self, owner: str, kernel: Kernel, points: Points, *, centred: bool) -> Products:
         """Products with the matrix of all rows, for the Newton steps of a machine."""
-        n, rank, gram = len(points), self.rank_for(len(points)), kernel.gram(points)
+        n, gram = len(points), kernel.gram(points)
+        rank = self.rank_for(n, MACHINE_RANK)
         memory.require(
             int(factor_size(n, rank, gram.dtype)),
             f"{owner} with a preconditioner of rank {rank} for {n} rows",
@@ -248,7 +253,7 @@ class ConjugateGradient(Solver):
         )
         if centred:
             matrix = replace(matrix, means=np.asarray(gram.row_sums(), np.float64) / n)
-        low_rank = self._factor(access, seed_from(random_numbers(self.random_state, owner)))
+        low_rank = self._factor(access, seed_from(random_numbers(self.random_state, owner)), rank)
         if low_rank is None:
             return matrix
         factor = low_rank.factor.astype(np.float64, copy=False)
@@ -256,17 +261,19 @@ class ConjugateGradient(Solver):
             factor -= factor.mean(axis=0)
         return replace(matrix, factor=factor, residual_trace=low_rank.trace_error)
 
-    def rank_for(self, n: int) -> int:
-        """The rank of the preconditioner for n rows."""
+    def rank_for(self, n: int, per_root: float = RIDGE_RANK) -> int:
+        """The rank of the preconditioner for n rows; by default relative to the root of n."""
         if self.preconditioner is None:
             return 0
-        by_itself = np.ceil(2 * np.sqrt(n)) if self.preconditioner == "nystrom" else 10 * np.sqrt(n)
-        return min(n, int(by_itself) if self.rank is None else self.rank)
+        per_root = 2 if self.preconditioner == "nystrom" else per_root
+        return min(n, int(np.ceil(per_root * np.sqrt(n))) if self.rank is None else self.rank)
 
-    def _factor(self, access: KernelColumns, seed: int) -> LowRank | NystromSketch | None:
+    def _factor(
+        self, access: KernelColumns, seed: int, rank: int | None = None
+    ) -> LowRank | NystromSketch | None:
         if self.preconditioner is None:
             return None
-        rank, rng = self.rank_for(len(access)), np.random.RandomState(seed)
+        rank, rng = rank or self.rank_for(len(access)), np.random.RandomState(seed)
         if self.preconditioner == "nystrom":
             return nystrom_sketch(access.multiply, access.diagonal, rank, rng=rng)
         return pivoted_cholesky(

@@ -35,14 +35,16 @@ Array = NDArray[np.floating[Any]]
 
 #: Copies of the Gram matrix that a Cholesky factor takes: it replaces the matrix.
 FACTOR_MATRICES = 1.1
-#: Copies that eigenvectors or a tridiagonal form take: a copy, and two of workspace.
+#: Copies that a tridiagonal form takes, without eigenvectors.
+TRIDIAGONAL_MATRICES = 2.3
+#: Copies that eigenvectors take: a copy, and two of workspace.
 SPECTRAL_MATRICES = 4.1
 #: Copies of a machine with a smooth loss: the matrix, scaled, some rows of it, and a factor.
 NEWTON_MATRICES = 4.2
 #: Copies of a machine with several functions that are fitted together.
 JOINT_MATRICES = 3.2
 #: Copies of a machine whose loss has kinks.
-KINKED_MATRICES = 3.2
+KINKED_MATRICES = 3.0
 
 
 class DenseSolver(Solver):
@@ -66,7 +68,7 @@ class DenseSolver(Solver):
         size = self.cost(problem).size
         if size is not None and not problem.fits(size):
             return TOO_LARGE
-        if problem.n <= min(FEW_ROWS, problem.dense_rows) or not problem.matrix_is_dear:
+        if problem.n <= min(FEW_ROWS, problem.dense_rows) or not problem.matrix_is_expensive:
             return ""
         return "" if problem.needs_matrix else MANY_ROWS
 

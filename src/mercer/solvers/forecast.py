@@ -32,15 +32,24 @@ from mercer.features.fourier import RandomFourier
 from mercer.kernels.base import Kernel, value_type
 from mercer.rows.rows import InMemory, RowSource
 from mercer.solvers.conjugate_gradient import ConjugateGradient
-from mercer.solvers.dense import FACTOR_MATRICES, SPECTRAL_MATRICES, Cholesky, Spectral
+from mercer.solvers.dense import (
+    FACTOR_MATRICES,
+    SPECTRAL_MATRICES,
+    TRIDIAGONAL_MATRICES,
+    Cholesky,
+    Spectral,
+)
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.nystrom import Falkon, NystromSolver
 from mercer.solvers.protocol import (
+    CHOLESKY,
+    EIGENVECTORS,
     FEW_ROWS,
     IN_BLOCKS,
     INVALID,
     MANY_FEATURES,
     MANY_ROWS,
+    MOMENT,
     PAIR,
     TOO_LARGE,
     UNASKED,
@@ -51,12 +60,14 @@ from mercer.solvers.protocol import (
     FitProblem,
     Solver,
     Systems,
+    more_products,
     no_landmarks,
     not_positive,
     own_features,
 )
 from mercer.solvers.speed import (
     LEAST_SECONDS,
+    STEP_SECONDS,
     gain_of_threads,
     operations_per_second,
     seconds_per_pair,
@@ -68,10 +79,8 @@ _NO_MATRIX = {
     TOO_LARGE: "the whole matrix does not fit in memory",
     MANY_ROWS: "rows are too many for the whole matrix",
 }
-# Operations over n^3 of a reduction to tridiagonal form, which is slower than matrix products.
-_TRIDIAGONAL = 8.0
-# Operations over n^3 of an eigendecomposition, which is slower than matrix products.
-_EIGENVECTORS = 20.0
+# Operations over n^3 and over n^2 of a reduction to tridiagonal form, and of what follows it.
+_TRIDIAGONAL, _TRIDIAGONAL_ROWS = 5.0, 1500.0
 # Factor of the rows for which kernel ridge counts its landmarks.
 _MORE_LANDMARKS = 6
 # What can be done where neither landmarks nor the whole matrix are possible.
@@ -151,7 +160,11 @@ class RidgeFit(Priced):
     kernels: int = 1  # how many kernels are compared
 
     small_rows: ClassVar[float] = 100_000
-    iterations: ClassVar[int] = 40
+
+    @property
+    def products(self) -> float:
+        """About as many as for ordinary data; a search is taken to choose no small alpha."""
+        return 10.0 * more_products(self.smallest_alpha)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -172,31 +185,33 @@ class RidgeFit(Priced):
         return min(self.rows.statistics.rows, landmark_count(_MORE_LANDMARKS * self.n))
 
     @property
-    def matrix_is_dear(self) -> bool:
+    def matrix_is_expensive(self) -> bool:
         """Whether the matrix of more than a few rows costs more than products with it."""
         if self.n <= FEW_ROWS or not self.smallest_alpha > 0:
-            return super().matrix_is_dear
-        dearer = self.work(Cholesky()) > self.work(ConjugateGradient())
-        return super().matrix_is_dear or dearer
+            return super().matrix_is_expensive
+        dense = self.work(Cholesky())
+        more = dense > MOMENT and dense > self.work(ConjugateGradient())
+        return super().matrix_is_expensive or more
 
     def search(self, landmarks: int | None = None) -> float:
         """Operations of the eigendecompositions on landmarks, one per kernel for all alphas."""
         m = 0 if landmarks is None else landmarks
-        return self.searches * self.kernels * _EIGENVECTORS * float(m) ** 3
+        return self.searches * self.kernels * EIGENVECTORS * float(m) ** 3
 
     def compared(self, rows: int) -> tuple[float, float]:
         """Bytes and operations of the tridiagonal forms of some rows, one per kernel."""
         n = float(min(rows, self.n))
-        size = self.searches * SPECTRAL_MATRICES * n**2 * self.dtype.itemsize
-        return size, self.searches * self.kernels * _TRIDIAGONAL * n**3
+        size = self.searches * TRIDIAGONAL_MATRICES * n**2 * self.dtype.itemsize
+        return size, self.searches * self.kernels * (_TRIDIAGONAL * n + _TRIDIAGONAL_ROWS) * n**2
 
     def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
         """Matrices held, and operations of eigenvectors, tridiagonal forms or a Cholesky factor."""
-        cubes = _EIGENVECTORS if eigenvectors else 1 / 3
-        operations = cubes * float(self.n) ** 3
-        if self.searches:
-            operations += self.kernels * _TRIDIAGONAL * float(self.n) ** 3
-        return SPECTRAL_MATRICES if self.searches or eigenvectors else FACTOR_MATRICES, operations
+        cubes, matrices = CHOLESKY, FACTOR_MATRICES
+        if eigenvectors:
+            cubes, matrices = EIGENVECTORS, SPECTRAL_MATRICES
+        elif self.searches:
+            matrices = TRIDIAGONAL_MATRICES
+        return matrices, cubes * float(self.n) ** 3 + self.compared(self.n)[1]
 
     def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
         """Bytes and operations of one pass over the rows; a map may hold the features of all."""
@@ -254,7 +269,7 @@ class GaussianProcessFit(Priced):
     #: Rows up to which the whole matrix follows where the bound is loose; beyond, those of parts.
     whole_rows: ClassVar[int] = 4_000
     #: Products with the matrix for the mean.
-    iterations: ClassVar[int] = 20
+    products: ClassVar[float] = 20.0
     landmark_matrices: ClassVar[int] = 10
     #: Evaluations of the bound on landmarks or features, about.
     evaluations: ClassVar[int] = 100
@@ -435,13 +450,14 @@ def forecast(problem: Priced, asked: Cost | None = None) -> Forecast:
 
 def _timed(problem: FitProblem, costs: Sequence[Cost]) -> tuple[Cost, ...]:
     """The costs in seconds on this machine; kernel values are timed on rows in memory."""
+    least = LEAST_SECONDS + STEP_SECONDS * problem.systems.count
     rate, rows = operations_per_second(), problem.rows
     if problem.systems.uses_threads:
         rate *= gain_of_threads()
     points = rows.part.points if isinstance(rows, InMemory) else rows.first_row
     pair = seconds_per_pair(problem.kernel, points) if len(points) > 1 else PAIR / rate
     return tuple(
-        replace(cost, seconds=LEAST_SECONDS + cost.operations / rate + pair * cost.pairs)
+        replace(cost, seconds=least + cost.operations / rate + pair * cost.pairs)
         if cost.operations is not None
         else cost
         for cost in costs

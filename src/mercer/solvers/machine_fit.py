@@ -14,8 +14,20 @@ from mercer.solvers.explicit import Primal
 from mercer.solvers.forecast import Candidates, Priced, as_reason
 from mercer.solvers.kernel_features import may_hold
 from mercer.solvers.newton.on_features import UNKNOWNS, in_one_matrix
+from mercer.solvers.newton.products import JOINT_COLUMNS
 from mercer.solvers.nystrom import NystromSolver
-from mercer.solvers.protocol import FEW_ROWS, MANY_FEATURES, PATIENCE, Solver, Systems
+from mercer.solvers.protocol import (
+    CHOLESKY,
+    EIGENVECTORS,
+    FEW_ROWS,
+    MACHINE_RANK,
+    MANY_FEATURES,
+    MOMENT,
+    PATIENCE,
+    Solver,
+    Systems,
+    more_products,
+)
 
 _KINKS = "the loss has kinks"
 
@@ -27,16 +39,31 @@ class MachineFit(Priced):
     outputs: int  # functions that are fitted
     joint: bool  # whether they are fitted together, and not one after the other
     smooth: bool  # whether the loss is
+    alpha: float = 1.0  # weight of half the squared norm
+    kinked_share: float = 1.0  # work of a loss with kinks, relative to that of a quantile
 
     product_rows: ClassVar[float] = np.inf
     #: Rows of blocks or of a file up to which they are read into memory.
     held_rows: ClassVar[int] = 10_000
+    rank: ClassVar[float] = MACHINE_RANK
+    factors: ClassVar[float] = 1.35
+    #: Products of a step with features.
     iterations: ClassVar[int] = 10
+    #: Products with the matrix of rows, for each function; with a preconditioner of them alone.
+    own_products: ClassVar[float] = 30.0
+    #: Products for functions that are fitted together, with a preconditioner of their mean.
+    joint_products: ClassVar[float] = 120.0
+    #: Operations over n^2 for all of them, and rank of the preconditioner, with the matrix stored.
+    joint_squares: ClassVar[float] = 15_500.0
+    joint_rank: ClassVar[float] = 1000.0
+    #: Preconditioners, or products with their factors, for each function or all together.
+    own_preconditioners: ClassVar[float] = 14.0
     landmark_matrices: ClassVar[int] = 4
     #: Newton steps for each function.
     steps: ClassVar[int] = 7
-    #: Operations over n^3 of a loss with kinks, for each function.
-    kinked_cubes: ClassVar[float] = 3.3
+    #: Operations over n^3 and over n^2 of a loss with kinks, for each function.
+    kinked_cubes: ClassVar[float] = 1.65
+    kinked_squares: ClassVar[float] = 6400.0
     #: Operations over n m^2 of a loss with kinks over landmarks or features.
     kinked_passes: ClassVar[float] = 25.0
     #: Copies of the features of rows for a loss with kinks.
@@ -61,10 +88,30 @@ class MachineFit(Priced):
             self.outputs,
             coupled,
             columns=coupled,
-            preconditioners=1.0 if self.joint else steps,
+            preconditioners=self._preconditioners,
             landmark_work=self._blocks if self.smooth else self.kinked_passes / self.steps,
             uses_threads=self.smooth,  # steps for losses with kinks factorise few rows at a time
         )
+
+    @property
+    def _by_mean(self) -> bool:
+        """Whether the preconditioner is that of the mean of the functions."""
+        together = self.outputs if self.joint else 1
+        return together * self.rank * np.sqrt(self.n) > JOINT_COLUMNS and together > 1
+
+    @property
+    def products(self) -> float:
+        """Products of one function after the other, or of all together."""
+        own = self.own_products * (1 if self.joint else self.outputs)
+        return more_products(self.alpha) * (self.joint_products if self._by_mean else own)
+
+    @property
+    def _preconditioners(self) -> float:
+        """Squares of the factor, with a block for each pair of functions."""
+        if self._by_mean:
+            return self.joint_products
+        k = self.outputs
+        return self.own_preconditioners * (k * (k + 1) / 2 if self.joint else k)
 
     @property
     def _blocks(self) -> float:
@@ -82,26 +129,30 @@ class MachineFit(Priced):
         return NystromSolver(self.landmarks, "rpcholesky", random_state=0)
 
     @property
-    def matrix_is_dear(self) -> bool:
+    def matrix_is_expensive(self) -> bool:
         """Beyond a few rows the matrix is taken while it costs less than what comes after it."""
         if self.n <= FEW_ROWS:
-            return super().matrix_is_dear
+            return super().matrix_is_expensive
         other = ConjugateGradient() if self.smooth else self._landmark_solver
-        return super().matrix_is_dear or self.work(Cholesky()) > self.work(other)
+        dense = self.work(Cholesky())
+        return super().matrix_is_expensive or (dense > MOMENT and dense > self.work(other))
 
     @property
-    def products_are_dear(self) -> bool:
-        """Products are taken while they cost less than half a minute of one core."""
-        return super().products_are_dear or self.work(ConjugateGradient()) > PATIENCE
+    def products_are_expensive(self) -> bool:
+        """Products are taken while they cost half a minute of one core, or less than landmarks."""
+        most = max(PATIENCE, self.work(self._landmark_solver))
+        return super().products_are_expensive or self.work(ConjugateGradient()) > most
 
     def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
         """A factor in each step, or iterations if several functions are fitted together."""
         n, k, steps = float(self.n), self.systems.coupled, self.systems.count
         if not self.smooth:
-            return KINKED_MATRICES, self.outputs * self.kinked_cubes * n**3
+            squares = self.kinked_cubes * n + self.kinked_squares
+            return KINKED_MATRICES, self.outputs * self.kinked_share * squares * n**2
         if k > 1:
-            return JOINT_MATRICES, 2 * k * steps * self.iterations * n**2 + n**3 / 3
-        return NEWTON_MATRICES, steps * n**3 / 3
+            rank = min(n, self.joint_rank)
+            return JOINT_MATRICES, self.joint_squares * n**2 + EIGENVECTORS * rank**3
+        return NEWTON_MATRICES, steps * CHOLESKY * n**3
 
     def features(self, width: int, *, approximate: bool = False) -> tuple[float, float]:
         """Second derivatives in each step, in one matrix or by iterations."""

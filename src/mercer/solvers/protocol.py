@@ -43,8 +43,18 @@ PAIR = 30.0
 PAIR_COLUMN = 2.0
 #: Rows up to which the whole matrix takes a moment, whatever else there is.
 FEW_ROWS = 1000
-#: Operations that take one core about half a minute: the most that machines take to be exact.
+#: Operations that take one core about a second and a half: exact factors are taken up to there.
+MOMENT = 1e11
+#: Operations over n^3 of a Cholesky factor, which is slower than matrix products.
+CHOLESKY = 0.5
+#: Operations over n^3 of an eigendecomposition, which is slower than matrix products.
+EIGENVECTORS = 20.0
+#: Operations that take one core about half a minute: machines take so many to be exact.
 PATIENCE = 2e12
+#: Rank of the preconditioner over the root of n, for a ridge problem.
+RIDGE_RANK = 10.0
+#: Rank of the preconditioner over the root of n, for a machine, which weights it in each step.
+MACHINE_RANK = 5.0
 
 # Obstacles ----------------------------------------------------------------------------------------
 
@@ -61,6 +71,11 @@ MANY_ROWS = "many rows"
 MANY_FEATURES = "as many features as rows"
 #: Obstacles that stop "auto" from choosing a solver, but do not forbid an explicit request.
 PREFERENCES = (UNASKED, UNKNOWN, MANY_ROWS, MANY_FEATURES)
+
+
+def more_products(alpha: float) -> float:
+    """How many times as many products iterations take at a small alpha as at 1, about."""
+    return max(1.0, float(alpha) ** -0.3) if alpha > 0 else np.inf
 
 
 def not_positive(kernel: Kernel) -> str:
@@ -108,10 +123,10 @@ class FitProblem(ABC):
     product_rows: ClassVar[float] = 100_000
     #: Rows up to which a preconditioner is taken to fit in memory.
     small_rows: ClassVar[float] = 0
-    #: Products with the matrix for each linear system.
-    iterations: ClassVar[int] = 60
+    #: Rank of a preconditioner over the root of n.
+    rank: ClassVar[float] = RIDGE_RANK
     #: Low-rank factors that are held while a preconditioner is made.
-    factors: ClassVar[int] = 1
+    factors: ClassVar[float] = 1.0
     #: Matrices of pairs of landmarks that are held.
     landmark_matrices: ClassVar[int] = 5
 
@@ -149,12 +164,12 @@ class FitProblem(ABC):
         return cost.operations + (PAIR + PAIR_COLUMN * columns) * cost.pairs
 
     @property
-    def matrix_is_dear(self) -> bool:
+    def matrix_is_expensive(self) -> bool:
         """Whether rows are too many for the whole matrix, where another solver is possible."""
         return self.n > self.dense_rows
 
     @property
-    def products_are_dear(self) -> bool:
+    def products_are_expensive(self) -> bool:
         """Whether rows are too many for products with the whole matrix."""
         return self.n > self.product_rows
 
@@ -162,6 +177,11 @@ class FitProblem(ABC):
     def systems(self) -> Systems:
         """The linear systems that the fit solves."""
         return Systems()
+
+    @property
+    def products(self) -> float:
+        """Products with the matrix that a fit by conjugate gradients takes."""
+        return 60.0
 
     def compared(self, rows: int) -> tuple[float, float]:
         """Bytes and operations to compare candidates on some rows; none if nothing is chosen."""

@@ -23,8 +23,8 @@ _ROWS = 2000
 _LONG = 2e-3
 # Share of a core by which a further thread speeds up linear algebra.
 _GAIN = 0.85
-#: Seconds that a fit of few rows takes.
-LEAST_SECONDS = 2e-3
+#: Seconds that a fit of few rows takes, and what each linear system adds.
+LEAST_SECONDS, STEP_SECONDS = 8e-4, 3e-4
 # Repetitions, of which the fastest counts.
 _REPEATS = 3
 

@@ -310,7 +310,7 @@ def test_forecasts() -> None:
     assert isinstance(found.chosen, S.NystromSolver)
     (cost,) = (cost for cost in found.costs if isinstance(cost.solver, S.ConjugateGradient))
     assert cost.obstacle == "many rows"
-    assert 8 * 40_001 * 2000 < cost.size < 8 * 40_001**2
+    assert 8 * 40_001 * 1000 < cost.size < 8 * 40_001**2
     asked = mc.forecast(mc.KernelLogisticRegression(RBF, solver=FEW), many)
     assert asked.chosen == FEW
     assert asked.is_possible
@@ -368,7 +368,7 @@ def test_single_precision(loss: str, y: Any) -> None:
 
 @pytest.mark.parametrize(("loss", "y"), [("squared", Y), ("logistic", BINARY)], ids=name)
 def test_single_precision_says_what_it_cannot_do(loss: str, y: Any) -> None:
-    model = machine(loss, y, 1e-7, solver=WHOLE)
+    model = machine(loss, y, 1e-9, solver=WHOLE)
     with pytest.warns(NumericalWarning, match=r"raise alpha"):
         model.fit(X.astype(np.float32), y)
     assert not model.converged_
@@ -427,7 +427,7 @@ def test_too_few_iterations_are_told_and_what_they_found_is_kept() -> None:
 
 def test_few_iterations_do_where_there_are_many_steps() -> None:
     """Steps that are not solved lead down all the same, and the gradient alone says when to end."""
-    short = S.ConjugateGradient(rank=15, max_iter=3, random_state=0)
+    short = S.ConjugateGradient(None, max_iter=8)
     model = mc.KernelLogisticRegression(RBF, 0.1)
     exact, found = clone(model).fit(X, BINARY), model.set_params(solver=short).fit(X, BINARY)
     assert_same(found, exact, share=1e-6)
@@ -444,7 +444,7 @@ def test_an_interrupt_keeps_the_last_step(monkeypatch: pytest.MonkeyPatch) -> No
         return solve(self, equations)
 
     monkeypatch.setattr(newton_products.Products, "solve", interrupted)
-    model = mc.KernelLogisticRegression(RBF, 1e-3, solver=FEW)
+    model = mc.KernelLogisticRegression(RBF, 1e-3, solver=S.ConjugateGradient(None))
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, BINARY)
     assert model.converged_ is False

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import LinearConstraint, linprog, minimize
 from scipy.stats import norm
+from sklearn.base import clone
 from sklearn.linear_model import (
     GammaRegressor,
     HuberRegressor,
@@ -306,14 +307,14 @@ def test_without_an_intercept_quantiles_keep_their_order_up_to_rounding() -> Non
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 def test_the_score_of_quantiles_is_the_share_of_the_pinball_loss(weights: Array | None) -> None:
     shares = [
-        mc.KernelQuantileRegressor(RBF, quantile=q, alpha=1.0).fit(X, Y).score(X, Y, weights)
+        mc.KernelQuantileRegressor(RBF, quantile=q).fit(X, Y).score(X, Y, weights)
         for q in (0.2, 0.9)
     ]
     for q, share in zip((0.2, 0.9), shares, strict=True):
         model = mc.KernelMachineRegressor(RBF, loss=losses.Pinball(quantile=q)).fit(X, Y)
         expected = d2_pinball_score(Y, model.predict(X), alpha=q, sample_weight=weights)
         assert share == model.score(X, Y, weights) == pytest.approx(expected)
-    both = mc.KernelQuantileRegressor(RBF, quantile=[0.2, 0.9], alpha=1.0).fit(X, Y)
+    both = mc.KernelQuantileRegressor(RBF, quantile=[0.2, 0.9]).fit(X, Y)
     assert both.score(X, Y, weights) == pytest.approx(np.mean(shares), rel=1e-6)
     other = mc.KernelHuberRegressor(RBF).fit(X, Y)
     assert other.score(X, Y, weights) == pytest.approx(
@@ -425,3 +426,17 @@ def test_a_tiny_delta_is_the_absolute_loss() -> None:
     model = mc.KernelHuberRegressor(RBF, delta=1e-7, alpha=1e-8).fit(X, Y)
     assert model.converged_
     np.testing.assert_allclose(model.predict(Z), median.predict(Z), atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["absolute", "huber", "squared", "pinball"])
+@pytest.mark.parametrize("unit", [2.0**20, 2.0**-20])
+def test_the_default_alpha_follows_the_unit_of_targets(loss: str, unit: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.sin(2 * X).sum(axis=1) + 0.1 * rng.normal(size=60)
+    model = mc.KernelMachineRegressor(mc.RBF(1.0), loss)
+    one, other = clone(model).fit(X, y), clone(model).fit(X, unit * y)
+    if loss != "huber":  # whose delta is a number in the unit of y
+        wanted = unit * one.predict(X)
+        np.testing.assert_allclose(other.predict(X), wanted, rtol=1e-5, atol=1e-5 * unit)
+    assert other.score(X, unit * y) > 0.8 * one.score(X, y) > 0.4

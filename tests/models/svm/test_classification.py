@@ -116,6 +116,7 @@ def test_a_cost_for_each_class() -> None:
     np.testing.assert_array_equal(by_cost.dual_coef_, by_weight.dual_coef_)
 
 
+@pytest.mark.filterwarnings("ignore:.*nearly 0 for all pairs")
 def test_two_threads_find_what_one_finds() -> None:
     data, y = load_digits(return_X_y=True)
     with mc.threads(1):
@@ -220,6 +221,7 @@ def test_data_may_change_after_the_fit() -> None:
     np.testing.assert_array_equal(model.decision_function(Z), before)
 
 
+@pytest.mark.filterwarnings("ignore:.*nearly 0 for all pairs")
 def test_a_grid_of_kernels() -> None:
     grid = {"kernel__length_scale": [0.01, 1.0, 100.0]}
     search = GridSearchCV(mc.SVC(mc.RBF(length_scale=1.0)), grid, cv=3).fit(X, Y)

@@ -90,6 +90,7 @@ def test_one_class_against_the_rest() -> None:
     assert ours.dual_coef_.shape[0] == 3
 
 
+@pytest.mark.filterwarnings("ignore:.*nearly 0 for all pairs")
 def test_ties_are_broken_by_the_decision_function() -> None:
     data, y = load_digits(return_X_y=True)
     data, y = data[:400], y[:400]

@@ -95,6 +95,7 @@ def test_of_classes_that_tie_the_first_is_most_probable(scheme: Scheme) -> None:
         assert found.argmax(axis=1).tolist() == [0, 0]
 
 
+@pytest.mark.filterwarnings("ignore:.*nearly 0 for all pairs")
 @pytest.mark.parametrize("break_ties", [True, False])
 def test_votes_that_tie_go_to_the_most_probable(break_ties: bool) -> None:
     data, y = load_digits(return_X_y=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import mercer as mc
+from mercer.exceptions import DataWarning
 from moons import NUMBERS, RBF, K, X, Z
 
 
@@ -36,6 +38,7 @@ def test_a_tube_that_was_found_is_one_that_could_be_given() -> None:
     np.testing.assert_allclose(found.predict(Z), given.predict(Z), atol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:SVR. epsilon")
 @pytest.mark.parametrize("machine", [mc.SVR, mc.NuSVR])
 @pytest.mark.parametrize("scale", [0.0, 1e-4])
 def test_functions_without_support_vectors_are_constants(machine: Any, scale: float) -> None:
@@ -65,3 +68,14 @@ def test_no_errors_are_allowed_beside_the_tube(epsilon: float) -> None:
     assert model.converged_
     assert model.dual_gap_ < 0.1 * abs(model.objective_)
     assert np.abs(model.predict(data) - targets).max() < epsilon + 1e-3
+
+
+def test_a_tube_that_holds_all_targets_is_said() -> None:
+    X = np.linspace(0, 1, 30)[:, None]
+    y = 1e-6 * np.sin(6 * X.ravel())
+    with pytest.warns(DataWarning, match=r"half the range of y, 2e-06.*lower epsilon"):
+        model = mc.SVR(mc.RBF(0.3)).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), model.predict(X[:1])[0], atol=1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert mc.SVR(mc.RBF(0.3), epsilon=0.01).fit(X, 1e6 * y).score(X, 1e6 * y) > 0.9

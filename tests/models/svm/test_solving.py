@@ -216,6 +216,7 @@ def test_pairs_that_share_rows() -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*nearly 0 for all pairs")
 @pytest.mark.parametrize("machine", [mc.SVC(C=10.0), mc.NuSVC(nu=0.1)], ids=["SVC", "NuSVC"])
 @pytest.mark.parametrize("probability", [False, True])
 def test_pairs_of_a_matrix_in_float32(

@@ -228,6 +228,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     # Solvers ------------------------------------------------------------------------------------
 
+    _kinked_share: ClassVar[float] = 1.0  # work of a loss with kinks, over that of a quantile
+
     def _chosen_solver(self, problem: MachineFit) -> Any:
         """The solver of the user or of "auto", if the rows, the loss and the kernel allow it."""
         solver = choose(problem).solver if self.solver == "auto" else self.solver
@@ -259,7 +261,9 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     def _fit_problem(self, rows: RowSource, outputs: int, *, joint: bool) -> MachineFit:
         """The fit of several functions to some rows, as solvers price it."""
-        return MachineFit(self.kernel_, rows, outputs, joint, self.loss_.smooth)
+        smooth = self.loss_.smooth
+        share, alpha = self._kinked_share, self._weight()
+        return MachineFit(self.kernel_, rows, outputs, joint, smooth, alpha, share)
 
     def _forecast_for(self, X: Any, y: Any) -> Forecast:
         """The cost of each solver; for one function, if no targets are given."""

@@ -25,6 +25,10 @@ Array = NDArray[np.floating[Any]]
 _FEW_CLASSES = 8
 # Number of rows up to which a step with few classes takes one factor for each class.
 _FEW_ROWS = 500
+# Tolerance of the steps with a low-rank matrix, which lead to a start for those with the matrix.
+_NEAR = 1e-2
+# Largest relative difference of values with the two matrices, at that start.
+_CLOSE = 0.1
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,22 @@ class GramProblem:
         gram, weight = self.gram, alpha
         if np.isinf(alpha):  # only the intercepts are left
             gram, weight = self.gram * 0.0, 1.0
-        options = {"fit_intercept": self.fit_intercept, "tol": tol, "max_iter": max_iter}
-        return self.data.task.states(gram, weight, start, **options)
+        options = {"fit_intercept": self.fit_intercept, "max_iter": max_iter}
+        if isinstance(gram, Products) and not start[0].any():
+            start = self._near_start(gram, weight, start, options)
+        return self.data.task.states(gram, weight, start, tol=tol, **options)
+
+    def _near_start(
+        self, gram: Products, alpha: float, start: Start, options: dict[str, Any]
+    ) -> Start:
+        """The minimum for a low-rank matrix, where its values are about those of the matrix."""
+        near = gram.low_rank
+        if near is None:
+            return start
+        *_, state = self.data.task.states(near, alpha, start, tol=_NEAR, **options)
+        exact = gram @ state.coef
+        is_near = np.linalg.norm(near @ state.coef - exact) <= _CLOSE * np.linalg.norm(exact)
+        return (state.coef, state.intercept) if state.converged and is_near else start
 
     def norm(self, state: State, alpha: float) -> float:
         """The norm, from the matrix."""

@@ -64,8 +64,10 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         A loss for real targets of `mercer.losses`, or one of your own, a class that derives from
         ``mercer.losses.RegressionLoss``. The names "squared", "absolute", "huber", "pinball",
         "epsilon_insensitive", "poisson" and "gamma" stand for the losses with their defaults.
-    alpha : float, default=1.0
-        Positive weight of the penalty.
+    alpha : float or "scale", default="scale"
+        Positive weight of the penalty. If the loss grows linearly, it has the unit of y, and alpha
+        the unit 1 / y. "scale" is then 1 over the spread of y, as in `KernelQuantileRegressor`; for
+        the Huber loss it is ``delta`` over the spread, at most 1, and for other losses 1.
     fit_intercept : bool, default=True
         Whether to fit the constant b, which is not penalised.
     penalty : Penalty, optional
@@ -167,6 +169,8 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
     True
     """
 
+    _scaled = "alpha"
+    _unit = 1.0  # the spread of the targets
     _kind = RegressionLoss
     _smooth_loss = 'loss="huber"'
     _purpose = "real targets"
@@ -177,7 +181,7 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         self,
         kernel: Kernel | None = None,
         loss: Loss | str = "squared",
-        alpha: float = 1.0,
+        alpha: float | Literal["scale"] = "scale",
         fit_intercept: bool = True,
         *,
         penalty: Penalty | None = None,
@@ -276,6 +280,22 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
             constants[0] = loss.start(mean, np.ones(1))
         return (SingleLoss(loss, 0),), constants, _scale(loss, extremes)
 
+    def _take_unit(self, rows: RowSource) -> None:
+        linear = isinstance(self.loss_, PiecewiseLinear | Huber)
+        if getattr(self, self._scaled) != "scale" or not linear:
+            return
+        part = rows.part if isinstance(rows, InMemory) else _sample(rows)
+        some = part.mass > 0
+        self._unit = spread(part.targets[some, 0].astype(np.float64), part.mass[some])
+        self.loss_ = self._checked_loss()
+
+    def _weight(self) -> float:
+        if self.alpha != "scale":
+            return float(self.alpha)
+        if isinstance(self.loss_, Huber):
+            return min(1.0, float(self.loss_.delta) / self._unit)
+        return 1 / self._unit if isinstance(self.loss_, PiecewiseLinear) else 1.0
+
     def _task(self, loss: RegressionLoss, targets: Array, weights: Array) -> tuple[Task, float]:
         loss.check_targets(targets, weights, type(self).__name__)
         check_users_loss(loss, targets, type(self).__name__)
@@ -306,27 +326,13 @@ def _rearranged(values: Array, levels: Array) -> Array:
     return ordered
 
 
-class _InUnitsOfTargets(KernelMachineRegressor):
-    """A machine with a parameter that follows the spread of the targets."""
-
-    _unit = 1.0  # the spread of the targets
-
-    def _take_unit(self, rows: RowSource) -> None:
-        if getattr(self, self._scaled) != "scale":
-            return
-        part = rows.part if isinstance(rows, InMemory) else _sample(rows)
-        some = part.mass > 0
-        self._unit = spread(part.targets[some, 0].astype(np.float64), part.mass[some])
-        self.loss_ = self._checked_loss()
-
-
 def _sample(rows: RowSource) -> RowBlock:
     """Some rows of a stream, drawn with equal probability."""
     size = min(_SPREAD_ROWS, rows.statistics.rows)
     return rows.rows_at(np.sort(rows.map_sum(RowDraw(size, 0, equal=True)).rows))
 
 
-class KernelQuantileRegressor(_InUnitsOfTargets):
+class KernelQuantileRegressor(KernelMachineRegressor):
     r"""Quantiles of the target, given the data: the machine with the pinball loss.
 
     Parameters
@@ -379,16 +385,11 @@ class KernelQuantileRegressor(_InUnitsOfTargets):
         KernelMachine.__init__(self, kernel, alpha, fit_intercept, penalty, tol, max_iter, solver)
         self.quantile = quantile
 
-    _scaled = "alpha"
-
-    def _weight(self) -> float:
-        return 1 / self._unit if self.alpha == "scale" else float(self.alpha)
-
     def _given_loss(self) -> Loss:
         return Pinball(quantile=self.quantile)
 
 
-class KernelHuberRegressor(_InUnitsOfTargets):
+class KernelHuberRegressor(KernelMachineRegressor):
     r"""Regression that outliers cannot pull far: the machine with the Huber loss.
 
     Parameters

@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from mercer import checks
 from mercer.estimator.base import store
 from mercer.estimator.iterative import with_callbacks
-from mercer.exceptions import DataError
+from mercer.exceptions import DataError, DataWarning, warn
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training, require_range
 from mercer.models.svm.duals import Dual, DualSolutions, NuSvrDual, Rows, SvrDual
 
@@ -164,6 +164,13 @@ class SVR(SupportVectorRegressor):
         store(self, locals())
 
     def _dual(self, rows: Rows, targets: Array, costs: Array) -> SvrDual:
+        extent = float(np.ptp(targets)) if len(targets) else 0.0
+        if 0 < extent <= 2 * self.epsilon:
+            warn(
+                f"SVR: epsilon = {self.epsilon:g} is at least half the range of y, {extent:.3g}: a "
+                "constant fits every target; lower epsilon, or scale y.",
+                DataWarning,
+            )
         return SvrDual(rows, targets, costs, float(self.epsilon))
 
     def _check_parameters(self) -> None:

@@ -39,6 +39,8 @@ Array = NDArray[np.floating[Any]]
 
 # A full step is taken if the slope at its end is at most this share of the slope at its start.
 _FLAT = 0.9
+# The last step aims at a gradient of this share of the tolerance.
+_SURPLUS = 0.1
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -50,7 +52,7 @@ class Equations:
     gradient: Array  # (n, k): R
     # (k,): the sums of the columns of T; None without intercepts, when db is zero
     sums: Array | None
-    residual: float  # relative size of the gradient, which sets the tolerance of the step
+    precision: float  # error of the step, relative to its length, that iterations may leave
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +163,9 @@ class _Problem:
         """
         sums = point.coef.sum(axis=0) if self.fit_intercept else None
         hessian, residual = self.loss.hessian(point.values), state.residual if state else 1.0
-        step = self.gram.solve(Equations(hessian, point.gradient, sums, residual))
+        # The error falls with the gradient, but not below what the tolerance of the fit asks for.
+        precision = max(residual, _SURPLUS * self.tol / max(residual, self.tol))
+        step = self.gram.solve(Equations(hessian, point.gradient, sums, precision))
 
         def along(length: float) -> _Point:
             return self._point(

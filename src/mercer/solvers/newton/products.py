@@ -33,7 +33,7 @@ from scipy.linalg import cho_solve
 from mercer.exceptions import ValidityError
 from mercer.linalg import conjugate_gradient
 from mercer.linalg.blocked import multiply
-from mercer.linalg.low_rank import LowRankInverse
+from mercer.linalg.low_rank import LowRankInverse, LowRankMatrix
 from mercer.linalg.pivoted_cholesky import pivoted_cholesky
 from mercer.parallel import cached_property
 from mercer.sampling import blocks
@@ -44,12 +44,14 @@ Array = NDArray[np.floating[Any]]
 
 # Largest error of a step, relative to its length.
 _FORCING = 0.1
+# Largest share of the trace that a low-rank factor may leave out to take the place of the matrix.
+_NEAR = 0.15
 # Negative curvature counts as rounding error up to this many rounding units of the trace.
 _INVALID = 1000
 # Largest rank of a preconditioner whose factor is computed in every step.
 _COLUMNS = 3000
-# Largest rank of a preconditioner of all outputs together; beyond it their mean curvature is taken.
-_JOINT_COLUMNS = 1500
+#: Largest rank of a preconditioner of all outputs together; beyond it, that of their mean.
+JOINT_COLUMNS = 1500
 # Smallest rank of the preconditioner of a stored matrix that has as many rows.
 _SMALL = 1000
 # Rank of the preconditioner of a large stored matrix, divided by the root of n.
@@ -84,6 +86,15 @@ class Products:
         diagonal = np.maximum(gram.diagonal(), 0.0)
         factor = pivoted_cholesky(lambda some: gram[:, some], diagonal, rank, rng=0).factor
         return cls(gram.__matmul__, diagonal, _EPS, factor=factor, stored=True)
+
+    @property
+    def low_rank(self) -> Products | None:
+        """F F' in place of a matrix that is not stored, if it explains most of it."""
+        if self.factor is None or self.residual_trace is None or self.residual_trace > _NEAR:
+            return None
+        near = LowRankMatrix(self.factor)
+        diagonal = near.diagonal()
+        return replace(self, multiply=near.__matmul__, values=diagonal, eps=_EPS, means=None)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -126,11 +137,11 @@ class Products:
         inverse: _Preconditioner | _JointPreconditioner | None = None
         if self.factor is not None and self.scale != 0:
             hessian, columns = equations.hessian, self.factor.shape[1] * system.shape[1]
-            if isinstance(hessian, SoftmaxHessian) and columns > _JOINT_COLUMNS:
+            if isinstance(hessian, SoftmaxHessian) and columns > JOINT_COLUMNS:
                 inverse = _JointPreconditioner(system, hessian, self._inverse)
             else:
                 inverse = _Preconditioner(system, self.factor)
-        tolerance = max(self.tol, min(_FORCING, equations.residual))
+        tolerance = max(self.tol, min(_FORCING, equations.precision))
         progress = conjugate_gradient.solve(
             system.multiply,
             system.right,
