@@ -23,14 +23,14 @@ import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
 from mercer.kernels.parameters import Bounded
-from mercer.sampling import Draw
+from mercer.sampling import Draw, blocks
 
 Array = np.ndarray[Any, Any]
 
 #: Largest number of points from which the median distance is estimated.
 _SAMPLE = 1000
-#: Number of rows per block that is copied.
-_BLOCK = 2**14
+#: Bytes of a block of rows that is copied, which stays in the cache.
+_BLOCK = 2**20
 #: Deviation of a column, relative to its mean, that is rounding error.
 ROUNDING = 2 * np.finfo(float).eps
 #: Expected number of differences below which the weight of a difference does not grow.
@@ -49,13 +49,11 @@ class Spread:
     @classmethod
     def of(cls, matrix: Any, weight: Array | None) -> Spread:
         """The spread of a matrix, dense or sparse; a long one is read in blocks."""
-        if matrix.shape[0] > _BLOCK:
-            starts = range(0, matrix.shape[0], _BLOCK)
-            parts = (slice(start, start + _BLOCK) for start in starts)
-            blocks = ((matrix[rows], None if weight is None else weight[rows]) for rows in parts)
-            return reduce(operator.add, (cls.of(*block) for block in blocks))
-        w = np.ones(matrix.shape[0]) if weight is None else np.asarray(weight, dtype=float)
-        return cls(*(_moments if isinstance(matrix, np.ndarray) else _sparse_moments)(matrix, w))
+        n = matrix.shape[0]
+        w = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
+        moments = _moments if isinstance(matrix, np.ndarray) else _sparse_moments
+        parts = blocks(n, matrix.size / n, _BLOCK) if n else [slice(0)]
+        return reduce(operator.add, (cls(*moments(matrix[rows], w[rows])) for rows in parts))
 
     @property
     def width(self) -> int:

@@ -46,11 +46,13 @@ class Parts:
 
     def product(self, rows: Positions, factors: Array, at: Positions | None = None) -> Array:
         """The sum of some rows, each times its factor."""
-        left = self.everything if at is None else self._side(at)
+        side = self._side(rows)
+        if at is None:
+            left = self.everything
+        else:
+            left = side if np.array_equal(at, rows) else self._side(at)
         right = right_hand_sides(factors.reshape(-1, 1), self.dtype)
-        product: Array = _core.product(
-            *self._program(), left, self._side(rows), [], right, thread_count()
-        )
+        product: Array = _core.product(*self._program(), left, side, [], right, thread_count())
         return product[:, 0]
 
     def _program(self) -> tuple[Any, int, Array]:
