@@ -265,7 +265,7 @@ def test_unknown_columns_are_refused_at_once(tmp_path: Path, name: str) -> None:
     frame, path = pd.DataFrame({"a": [1.0], "b": [2.0]}), tmp_path / name
     frame.to_csv(path, index=False) if name.endswith("csv") else frame.to_parquet(path)
     for wrong in ({"target": "y"}, {"weight": "y"}, {"columns": ["a", "y"]}):
-        with pytest.raises(DataError, match="'y' is not in .* Its columns are 'a', 'b'"):
+        with pytest.raises(DataError, match=r"'y' is not in .* Its columns are 'a', 'b'"):
             mc.read_blocks(path, **wrong)
     shown = repr(mc.read_blocks(path, target="b"))
     assert shown == f"Blocks({[str(path)]!r}, columns=['a', 'b'], target='b', weight=None)"

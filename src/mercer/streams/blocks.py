@@ -105,7 +105,7 @@ class Blocks:
         self._source = Spool(source) if isinstance(source, Iterator) else source
 
     def __repr__(self) -> str:
-        source = self._source
+        source: Any = self._source
         counted = isinstance(source, Sized)
         shown = f"<{type(source).__name__} of {len(source)}>" if counted else repr(source)
         return f"Blocks({shown}, target={self.target!r}, weight={self.weight!r})"
