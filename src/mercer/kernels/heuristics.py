@@ -23,14 +23,16 @@ import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
 from mercer.kernels.parameters import Bounded
-from mercer.sampling import Draw, blocks
+from mercer.sampling import Draw
 
 Array = np.ndarray[Any, Any]
 
 #: Largest number of points from which the median distance is estimated.
 _SAMPLE = 1000
-#: Bytes of a block of rows that is copied, which stays in the cache.
-_BLOCK = 2**20
+#: Number of entries of a block of rows that is copied, which stays in the cache.
+_ENTRIES = 2**17
+#: Smallest number of rows of such a block.
+_ROWS = 256
 #: Deviation of a column, relative to its mean, that is rounding error.
 ROUNDING = 2 * np.finfo(float).eps
 #: Expected number of differences below which the weight of a difference does not grow.
@@ -52,7 +54,10 @@ class Spread:
         n = matrix.shape[0]
         w = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
         moments = _moments if isinstance(matrix, np.ndarray) else _sparse_moments
-        parts = blocks(n, matrix.size / n, _BLOCK) if n else [slice(0)]
+        step = max(_ROWS, _ENTRIES * n // max(matrix.size, 1))
+        if n <= step:
+            return cls(*moments(matrix, w))
+        parts = (slice(start, start + step) for start in range(0, n, step))
         return reduce(operator.add, (cls(*moments(matrix[rows], w[rows])) for rows in parts))
 
     @property

@@ -422,8 +422,8 @@ def solve_one(
                 break
         else:  # coefficients grow without end: there is no function without errors
             solution = replace(solution, converged=np.array([False]), dual_gap=np.array([np.inf]))
+    (needed,) = dual.tolerances(solution, tol)
     for _ in range(_REFINEMENTS):  # a tiny margin is known after the first
-        (needed,) = dual.tolerances(solution, tol)
         if not solution.converged or solution.violation <= needed:
             break
         left = refinements_allowed(len(qp.rows))
@@ -431,11 +431,11 @@ def solve_one(
             left = max(max_iter - int(solution.n_iter[0]), 1)
         start = solution.coefficients
         again = solve_within(local, warm_start=start, tol=REFINEMENT * needed, max_iter=left)
-        is_enough = again.violation <= dual.tolerances(again, tol)
-        steps = again.n_iter + solution.n_iter
-        solution = replace(again, n_iter=steps, converged=again.converged | is_enough)
-    is_enough = solution.violation <= dual.tolerances(solution, tol)
-    solution = replace(solution, converged=solution.converged & is_enough)
+        (needed,) = dual.tolerances(again, tol)
+        is_enough = again.converged | (again.violation <= needed)
+        solution = replace(again, n_iter=again.n_iter + solution.n_iter, converged=is_enough)
+    if solution.violation > needed:
+        solution = replace(solution, converged=np.array([False]))
     if eval_rows is None:
         return dual.functions(qp, solution)
     if local_matrix is matrix:
