@@ -106,8 +106,7 @@ class Blocks:
 
     def __repr__(self) -> str:
         source: Any = self._source
-        counted = isinstance(source, Sized)
-        shown = f"<{type(source).__name__} of {len(source)}>" if counted else repr(source)
+        shown = f"<{len(source)} blocks>" if isinstance(source, Sized) else repr(source)
         return f"Blocks({shown}, target={self.target!r}, weight={self.weight!r})"
 
     def __iter__(self) -> Iterator[Triple]:

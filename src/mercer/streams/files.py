@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from csv import reader
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
@@ -264,13 +265,9 @@ def _columns_in(file: _File, header: bool) -> list[str]:
         if not _is_parquet(path):
             stored = _column_names(path, header) or _first_row(path)
         elif find_spec("pyarrow") is not None:
-            from pyarrow.parquet import read_schema
-
-            stored = read_schema(path).names
+            stored = import_module("pyarrow.parquet").read_schema(path).names
         else:
-            from polars import read_parquet_schema
-
-            stored = list(read_parquet_schema(path))
+            stored = list(import_module("polars").read_parquet_schema(path))
     return [*stored, *(name for name in partition if name not in stored)]
 
 
