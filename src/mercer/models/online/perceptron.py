@@ -153,8 +153,8 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
             of_pass = len(self.learning_curve_) // passes
             mistakes = np.diff(self.learning_curve_, prepend=0)[-of_pass:].sum()
             warn(
-                f"KernelPerceptron: still mistakes in the last of {passes} passes ({mistakes}); raise "
-                "max_iter, pass averaged=True, or choose a kernel that separates the classes.",
+                f"KernelPerceptron: still mistakes in the last of {passes} passes ({mistakes}); "
+                "raise max_iter, pass averaged=True, or choose a kernel that separates the classes.",
                 NumericalWarning,
             )
         return self
