@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer as mc
 from mercer.exceptions import ParameterError
-from mercer.parallel import cached_property, for_each
+from mercer.parallel import cached_property
 
 
 def test_threads_nest_and_end() -> None:
@@ -195,12 +195,3 @@ def test_a_process_forked_while_threads_build_kernels_builds_kernels() -> None:
     """
     )
     assert run(script, 240) == f"{[0] * 10}\n"
-
-
-def test_for_each_calls_once_for_each_item_on_one_thread_each() -> None:
-    seen: list[tuple[int, int]] = []
-    with mc.threads(2):
-        for_each(lambda item: seen.append((item, mc.thread_count())), range(50))
-    assert sorted(seen) == [(item, 1) for item in range(50)]
-    with pytest.raises(ZeroDivisionError):
-        for_each(lambda item: 1 // item, [1, 0])

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -113,20 +112,6 @@ def one_thread() -> Iterator[None]:
             yield
     finally:
         _chosen.reset(token)
-
-
-def for_each(function: Callable[[T], None], items: Iterable[T]) -> None:
-    """Call a function for each item, on as many threads as the engine may use."""
-    left = iter(list(items))
-
-    @one_thread()
-    def take_all(_: int) -> None:
-        for item in left:
-            function(item)
-
-    count = thread_count()
-    with ThreadPoolExecutor(count) as pool:
-        list(pool.map(take_all, range(count)))
 
 
 class _BlasLimits:

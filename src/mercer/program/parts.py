@@ -46,12 +46,11 @@ class Parts:
 
     def product(self, rows: Positions, factors: Array, at: Positions | None = None) -> Array:
         """The sum of some rows, each times its factor."""
-        side = self._side(rows)
-        left = self.everything if at is None else side
-        if at is not None and not np.array_equal(at, rows):
-            left = self._side(at)
+        left = self.everything if at is None else self._side(at)
         right = right_hand_sides(factors.reshape(-1, 1), self.dtype)
-        product: Array = _core.product(*self._program(), left, side, [], right, thread_count())
+        product: Array = _core.product(
+            *self._program(), left, self._side(rows), [], right, thread_count()
+        )
         return product[:, 0]
 
     def _program(self) -> tuple[Any, int, Array]:

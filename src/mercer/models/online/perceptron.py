@@ -154,7 +154,8 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
             mistakes = np.diff(self.learning_curve_, prepend=0)[-of_pass:].sum()
             warn(
                 f"KernelPerceptron: still mistakes in the last of {passes} passes ({mistakes}); "
-                "raise max_iter, pass averaged=True, or choose a kernel that separates the classes.",
+                "raise max_iter, pass averaged=True, or choose a kernel that separates "
+                "the classes.",
                 NumericalWarning,
             )
         return self

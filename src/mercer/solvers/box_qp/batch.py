@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from mercer import _core
-from mercer.parallel import for_each, thread_count
+from mercer.parallel import thread_count
 from mercer.solvers.box_qp.kernel_matrix import StoredMatrix
 from mercer.solvers.box_qp.problem import (
     Array,
@@ -77,19 +77,15 @@ class BoxQPBatch:
 
     def _recompute(self, chosen: Flags) -> None:
         """Recompute the products of some variables in float64."""
-
-        def recompute(edges: tuple[int, int]) -> None:
-            begin, end = edges
-            at = begin + np.flatnonzero(chosen[begin:end])
-            support = begin + np.flatnonzero(self._coefficients[begin:end])
+        for begin, end in pairwise(np.append(self._qp.groups[:, 0], len(chosen)).tolist()):
+            own, at = slice(begin, end), begin + np.flatnonzero(chosen[begin:end])
+            support = begin + np.flatnonzero(self._coefficients[own])
             self._products[at] = self._matrix.times(
                 self._rows[support],
                 self._coefficients[support],
                 precise=True,
                 at=self._rows[at],
             )
-
-        for_each(recompute, pairwise(np.append(self._qp.groups[:, 0], len(chosen)).tolist()))
 
     def _exchange(self, limit: int) -> None:
         sizes, groups = self._qp.sizes, self._qp.groups
