@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
 
 import mercer as mc
 from benchmarks.harness import Contestant, Outcome, Settings, at_most, race, slowdown
@@ -37,6 +37,7 @@ def races(settings: Settings) -> Iterator[Outcome]:
             ("KernelRidge.fit", (ridge.fit, X, y), (peer.fit, X, y), TIMES),
             ('KernelRidge(alpha="loo").fit', (loo.fit, X, y), (peer.fit, X, y), None),
             ("SVC.fit", (svc.fit, X, labels), (their_svc.fit, X, labels), TIMES),
+            ("SVR.fit", (mc.SVR().fit, X, y), (SVR().fit, X, y), TIMES),
             (
                 "KernelLogisticRegression.fit",
                 (logistic.fit, X, labels),

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
@@ -126,3 +127,22 @@ def test_features_of_graphs_are_those_of_their_kernel(kind: str) -> None:
 
     exact = fitted(S.Cholesky())
     assert_allclose(fitted(S.Primal()).predict(others), exact.predict(others), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments"),
+    [
+        (mc.KernelRidge, {}),
+        (mc.KernelLogisticRegression, {}),
+        (mc.KernelQuantileRegressor, {}),
+        (mc.GaussianProcessRegressor, {"return_std": True}),
+    ],
+)
+def test_a_model_that_holds_a_map_warns_of_missing_names_once(model: Any, arguments: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(float)
+    solver = mc.solvers.RandomFeatures(mc.RandomFourier(n_components=10, random_state=0))
+    fitted = model(mc.RBF(1.0), solver=solver).fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    with pytest.warns(UserWarning, match="valid feature names") as caught:
+        fitted.predict(X, **arguments)
+    assert len(caught) == 1

@@ -258,3 +258,14 @@ def test_texts_have_one_type_whoever_wrote_the_file(tmp_path: Path) -> None:
     landmarks = mc.solvers.NystromSolver(60, random_state=0)
     model.set_params(solver=landmarks)
     assert_allclose(model.fit(blocks).predict(blocks), lengths, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
+def test_unknown_columns_are_refused_at_once(tmp_path: Path, name: str) -> None:
+    frame, path = pd.DataFrame({"a": [1.0], "b": [2.0]}), tmp_path / name
+    frame.to_csv(path, index=False) if name.endswith("csv") else frame.to_parquet(path)
+    for wrong in ({"target": "y"}, {"weight": "y"}, {"columns": ["a", "y"]}):
+        with pytest.raises(DataError, match=r"'y' is not in .* Its columns are 'a', 'b'"):
+            mc.read_blocks(path, **wrong)
+    shown = repr(mc.read_blocks(path, target="b"))
+    assert shown == f"Blocks({[str(path)]!r}, columns=['a', 'b'], target='b', weight=None)"

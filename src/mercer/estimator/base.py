@@ -192,7 +192,8 @@ class KernelEstimator(NamedArguments, BaseEstimator):
         except (ParameterError, IndexingError) as error:  # they may be for other columns
             refused, data = error, X
         plain = type(data) is np.ndarray and data.ndim == 2
-        named = hasattr(self, "feature_names_in_")
+        # Points of an array are those of a model that holds this one, and has warned of names.
+        named = hasattr(self, "feature_names_in_") and not (plain and isinstance(X, Points))
         if plain and reset and not named:
             self.n_features_in_ = data.shape[1]
         # The width is all that there is to check of an array without names.

@@ -29,8 +29,10 @@ Array = np.ndarray[Any, Any]
 
 #: Largest number of points from which the median distance is estimated.
 _SAMPLE = 1000
-#: Number of rows per block that is copied.
-_BLOCK = 2**14
+#: Number of entries of a block of rows that is copied, which stays in the cache.
+_ENTRIES = 2**17
+#: Smallest number of rows of such a block.
+_ROWS = 256
 #: Deviation of a column, relative to its mean, that is rounding error.
 ROUNDING = 2 * np.finfo(float).eps
 #: Expected number of differences below which the weight of a difference does not grow.
@@ -49,12 +51,14 @@ class Spread:
     @classmethod
     def of(cls, matrix: Any, weight: Array | None) -> Spread:
         """The spread of a matrix, dense or sparse; a long one is read in blocks."""
-        if matrix.shape[0] > _BLOCK:
-            parts = blocks(matrix.shape[0], step=_BLOCK)
-            spreads = (cls.of(matrix[p], None if weight is None else weight[p]) for p in parts)
-            return reduce(operator.add, spreads)
-        w = np.ones(matrix.shape[0]) if weight is None else np.asarray(weight, dtype=float)
-        return cls(*(_moments if isinstance(matrix, np.ndarray) else _sparse_moments)(matrix, w))
+        n = matrix.shape[0]
+        w = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
+        moments = _moments if isinstance(matrix, np.ndarray) else _sparse_moments
+        step = max(_ROWS, _ENTRIES * n // max(matrix.size, 1))
+        if n <= step:
+            return cls(*moments(matrix, w))
+        parts = (cls(*moments(matrix[rows], w[rows])) for rows in blocks(n, step=step))
+        return reduce(operator.add, parts)
 
     @property
     def width(self) -> int:

@@ -127,10 +127,12 @@ class Points:
     def data(self) -> Any:
         """The data, in the user's own type where possible."""
         if self._data is None:
-            assert self._parent is not None
-            data = self._parent._frame()
-            is_array = isinstance(data, np.ndarray)
-            self._data = data[self._rows] if is_array else take(data, self._rows)
+            parent: Any = self._parent
+            rows = self._rows
+            while parent._data is None and not isinstance(parent._rows, slice):
+                parent, rows = parent._parent, parent._rows[rows]  # no copy of all rows between
+            data = parent._frame()
+            self._data = data[rows] if isinstance(data, np.ndarray) else take(data, rows)
         return self._data.to_native() if isinstance(self._data, nw.DataFrame) else self._data
 
     def _frame(self) -> Any:

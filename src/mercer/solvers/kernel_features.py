@@ -166,7 +166,8 @@ class Transform:
 
     def __call__(self, points: Any) -> Any:
         """Rows of features, dense or sparse."""
-        features = self.fitted.transform(points.data)
+        own = hasattr(self.fitted, "_fit_rows")
+        features = self.fitted.transform(points if own else points.data)
         return features if sp.issparse(features) else np.array(features)
 
 

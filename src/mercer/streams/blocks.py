@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set, Sized
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -103,6 +103,11 @@ class Blocks:
             )
         self.target, self.weight = target, weight
         self._source = Spool(source) if isinstance(source, Iterator) else source
+
+    def __repr__(self) -> str:
+        source: Any = self._source
+        shown = f"<{len(source)} blocks>" if isinstance(source, Sized) else repr(source)
+        return f"Blocks({shown}, target={self.target!r}, weight={self.weight!r})"
 
     def __iter__(self) -> Iterator[Triple]:
         return joined(self._split(item) for item in _items(self._source))

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from csv import reader
+from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
@@ -25,6 +27,7 @@ from mercer.exceptions import (
     ParameterError,
     warn,
 )
+from mercer.kernels.containers import unknown_column
 from mercer.streams.blocks import Blocks
 
 _PARQUET = (".parquet", ".pq")
@@ -90,15 +93,14 @@ def read_blocks(
     checks.require_choice("read_blocks", "header", header, (True, False))
     _require_names(target, weight, columns)
     targets = [target] if isinstance(target, str) else list(target or [])
-    wanted = None
-    if columns is not None:
-        wanted = [*columns, *targets, *([weight] if weight is not None else [])]
+    named = [*targets, *([weight] if weight is not None else []), *(columns or [])]
+    wanted = None if columns is None else named
     files = _files_in(path)
-    if header:
-        for file in files:
-            _require_header(file.path, wanted)
     read = partial(_library(), rows=int(batch_rows), header=header)
-    return Blocks(partial(_tables, files, read, wanted), target=target, weight=weight)
+    for file in files:
+        known = _columns_in(file, header)
+        _require_columns(file.path, known, wanted, named, header)
+    return Blocks(_Tables(files, read, wanted, known), target=target, weight=weight)
 
 
 def _require_names(target: Any, weight: Any, columns: Any) -> None:
@@ -195,17 +197,27 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _tables(
-    files: tuple[_File, ...], read: Callable[..., Iterable[Any]], names: list[str] | None
-) -> Iterator[Any]:
+@dataclass(frozen=True)
+class _Tables:
     """The tables in files, with their partition columns; `read` takes a path and column names."""
-    for path, partition in files:
-        stored = names
-        if partition:
-            stored = [name for name in names or [] if name not in partition] or None
-        with _readable(path):
-            for table in read(path, stored):
-                yield _with_columns(table, partition, names) if partition else table
+
+    files: tuple[_File, ...]
+    read: Callable[..., Iterable[Any]]
+    names: list[str] | None  # those to be read; None for all
+    known: list[str]  # the columns of the last file
+
+    def __call__(self) -> Iterator[Any]:
+        for path, partition in self.files:
+            stored = self.names
+            if partition:
+                stored = [name for name in stored or [] if name not in partition] or None
+            with _readable(path):
+                for table in self.read(path, stored):
+                    yield _with_columns(table, partition, self.names) if partition else table
+
+    def __repr__(self) -> str:
+        paths = [str(file.path) for file in self.files]
+        return f"{paths!r:.200}, columns={self.names or self.known!r:.200}"
 
 
 def _with_columns(table: Any, partition: dict[str, Any], names: list[str] | None) -> Any:
@@ -246,14 +258,28 @@ def _column_names(path: Path, header: bool) -> list[str] | None:
     return None if header else [f"column_{i}" for i in range(len(_first_row(path)))]
 
 
-def _require_header(path: Path, columns: list[str] | None) -> None:
-    """Refuse duplicate names in the header of a CSV file; warn where all names are numbers."""
-    if _is_parquet(path):
-        return
+def _columns_in(file: _File, header: bool) -> list[str]:
+    """The names of the columns of a file, those that directories stand for included."""
+    path, partition = file
     with _readable(path):
-        names = _first_row(path)
+        if not _is_parquet(path):
+            stored = _column_names(path, header) or _first_row(path)
+        elif find_spec("pyarrow") is not None:
+            stored = import_module("pyarrow.parquet").read_schema(path).names
+        else:
+            stored = list(import_module("polars").read_parquet_schema(path))
+    return [*stored, *(name for name in partition if name not in stored)]
+
+
+def _require_columns(
+    path: Path, names: list[str], columns: list[str] | None, named: list[str], header: bool
+) -> None:
+    """Refuse names that are there twice or not at all; warn if all in a CSV file are numbers."""
     _require_distinct(path, names, columns)
-    if names and all(map(_is_number, names)):
+    for name in named if names else []:  # what reads an empty file refuses it
+        if name not in names:
+            raise DataError(f"read_blocks: {str(path)!r}: {unknown_column(name, names)}")
+    if header and names and not _is_parquet(path) and all(map(_is_number, names)):
         warn(
             f"read_blocks: the first row of {str(path)!r}, {', '.join(names[:3])}, ..., is taken "
             "for names of columns, and they are numbers; pass header=False if it is data.",
@@ -301,11 +327,6 @@ def _parquet_batches(path: Path, columns: list[str] | None, rows: int) -> Iterat
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(path, pre_buffer=False, buffer_size=_PAGE_BYTES) as file:
-        known = file.schema_arrow.names
-        _require_distinct(path, known, columns)
-        unknown = [name for name in columns or [] if name not in known]
-        if unknown:  # pyarrow would leave the column out
-            raise DataError(f"read_blocks: {str(path)!r} has no column {unknown[0]!r}.")
         yield from file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
 
 

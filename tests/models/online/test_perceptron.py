@@ -186,7 +186,7 @@ def test_convergence_is_a_pass_without_mistakes() -> None:
     assert not np.diff(model.learning_curve_)[-N + 1 :].any()
     assert model.score(X, TWO) == 1.0
     contradiction = [[0.0], [0.0]], [0, 1]
-    with pytest.warns(NumericalWarning, match="still mistakes in the last of 4 passes"):
+    with pytest.warns(NumericalWarning, match=r"still mistakes in the last of 4 passes \(2\)"):
         short = mc.KernelPerceptron(max_iter=4, kernel=RBF).fit(*contradiction)
     assert (short.n_iter_, short.converged_) == (4, False)
     assert not mc.KernelPerceptron(RBF, averaged=True, max_iter=4).fit(*contradiction).converged_

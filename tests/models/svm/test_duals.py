@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.svm import NuSVC
 
 import mercer as mc
 from mercer.models.svm.duals import DualSolutions, edges_of, initial_point, stretches
@@ -97,3 +99,14 @@ def test_margins_of_any_size(nu: float, scale: float) -> None:
     assert errors.mean() <= nu
     assert 0 <= model.dual_gap_[0] < 0.05 * model.objective_[0]
     assert (margins[model.support_][np.abs(model.dual_coef_[0]) < bounds] < 1 + 2e-3).all()
+
+
+def test_a_tiny_margin_is_refined_until_rows_are_within_the_tolerance() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = mc.NuSVC(nu=0.01, decision_function_shape="ovo").fit(X, y)  # warnings are errors
+    assert model.converged_
+    peer = NuSVC(nu=0.01, tol=1e-10, decision_function_shape="ovo").fit(X, y)
+    wanted = peer.decision_function(X)
+    error = np.abs(model.decision_function(X) - wanted).max(axis=0)
+    # Values at the margin are within 2 tol of 1; far ones are in units of the margin.
+    assert (error < 2e-3 * np.abs(wanted).max(axis=0)).all()

@@ -150,9 +150,12 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
         # An average needs no convergence, and a budget may prevent it.
         expected = not self.averaged and self.budget is None
         if expected and not self.converged_ and self.n_iter_ == passes:
+            of_pass = len(self.learning_curve_) // passes
+            mistakes = np.diff(self.learning_curve_, prepend=0)[-of_pass:].sum()
             warn(
-                f"KernelPerceptron: still mistakes in the last of {passes} passes; raise "
-                "max_iter, pass averaged=True, or choose a kernel that separates the classes.",
+                f"KernelPerceptron: still mistakes in the last of {passes} passes ({mistakes}); "
+                "raise max_iter, pass averaged=True, or choose a kernel that separates "
+                "the classes.",
                 NumericalWarning,
             )
         return self

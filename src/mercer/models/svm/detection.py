@@ -140,7 +140,7 @@ class OneClassSVM(SupportVectorDetector):
     kernel : Kernel, str or callable, default="rbf"
         Any kernel, or one by scikit-learn's name, as for `SVC`.
     nu : float, default=0.5
-        Between 0 and 1.
+        Between 0 and 1. If nu n is small, many margin vectors are flagged beside the share nu.
     degree, gamma, coef0, tol, shrinking, cache_size, max_iter, verbose, psd
         As for `SVC`.
 
@@ -185,7 +185,7 @@ class SVDD(SupportVectorDetector):
         kernels that take a matrix as X, whose rows do not say what k(x, x) is. ``Precomputed(K)``
         with row numbers as X does.
     nu : float, default=0.5
-        Between 0 and 1.
+        Between 0 and 1. If nu n is small, many margin vectors are flagged beside the share nu.
     tol : float, default=1e-3
         How far a row may be from its condition of optimality, in units of the function of
         `OneClassSVM`: the decision function times nu n.

@@ -116,7 +116,8 @@ class StoredMatrix(SymmetricMatrix):
         self.size = len(values)
         largest = float(np.abs(values.diagonal()).max(initial=0.0))
         self.largest = largest or 1.0
-        if values.dtype == np.float64 and _SMALLEST < largest < _LARGEST:
+        is_large = self.size > _SAMPLE_STORED  # few exchanges gain nothing from float32
+        if is_large and values.dtype == np.float64 and _SMALLEST < largest < _LARGEST:
             step = -(-self.size // _SAMPLE_STORED)
             part = values[::step, ::step]
             self.has_single = _is_faithful(part, part.astype(np.float32))
