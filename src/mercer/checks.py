@@ -14,11 +14,9 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError, ParameterError, ParameterTypeError
-
-Array = NDArray[np.floating[Any]]
 
 # Largest ratio of two positive weights.
 _LARGEST_RATIO = 1e12

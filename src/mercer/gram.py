@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from mercer import _core
+from mercer.arrays import Array
 from mercer.exceptions import (
     DataError,
     DataTypeError,
@@ -23,7 +24,7 @@ from mercer.parallel import cached_property
 from mercer.program import engine, reference
 from mercer.program.expression import Expr, walk
 from mercer.program.gradient import Gradients, input_gradient, parameter_gradient
-from mercer.program.pairs import SINGLE, Array, Pairs
+from mercer.program.pairs import SINGLE, Pairs
 from mercer.program.specialise import reads, specialise
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Array
 from mercer.exceptions import ParameterError
 from mercer.kernels.parameters import Positive
 from mercer.kernels.tree import Parameterised
-from mercer.losses.base import Array
 from mercer.losses.checks import tried
 
 __all__ = ["HalfSquare", "Norm", "Penalty", "Power", "check_increasing"]

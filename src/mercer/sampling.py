@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
+from mercer.arrays import Array
 from mercer.exceptions import ParameterError
 
-Array = NDArray[np.floating[Any]]
 RowNumbers = NDArray[np.intp]
 
 # Number of random numbers per step of the Philox counter.

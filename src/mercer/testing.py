@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError, MercerError, NotDifferentiableError, ParameterError
 from mercer.kernels.base import Kernel, Scope, pairs_of
 from mercer.kernels.categorical import Categorical
@@ -21,7 +22,7 @@ from mercer.kernels.vector import VectorKernel, plain_values
 from mercer.parallel import cached_property, threads
 from mercer.program import engine, reference
 from mercer.program.expression import walk
-from mercer.program.pairs import Array, Pairs
+from mercer.program.pairs import Pairs
 from mercer.validity import check
 
 __all__ = ["check_kernel"]

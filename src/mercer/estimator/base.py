@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from mercer.checks import Array, NamedArguments, require_weight_range
+from mercer.arrays import Array
+from mercer.checks import NamedArguments, require_weight_range
 from mercer.exceptions import (
     DataError,
     DataTypeError,

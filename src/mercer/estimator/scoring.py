@@ -7,12 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError, NumericalWarning, warn
 from mercer.kernels.containers import len_of
 from mercer.streams.blocks import Block
 from mercer.streams.schema import in_order
 from mercer.streams.survey import located
-from mercer.streams.targets import Array, Labels, Numbers, checked_weights
+from mercer.streams.targets import Labels, Numbers, checked_weights
 
 
 def require_same_targets(owner: str, y: Array, predicted: Array) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Array
 from mercer.exceptions import NoFeatureMapError
 from mercer.features.expansion import Term
 from mercer.features.normal_draws import normals_and_uniforms
-from mercer.features.transformer import Array, ConstantFeature, DrawnFeatures, TermMap
+from mercer.features.transformer import ConstantFeature, DrawnFeatures, TermMap
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import ArcCosine
 from mercer.kernels.points import Points

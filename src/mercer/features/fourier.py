@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer import _core
+from mercer.arrays import Array
 from mercer.exceptions import NoFeatureMapError
 from mercer.features.expansion import Factor, Term
 from mercer.features.normal_draws import normals_and_uniforms
@@ -23,13 +24,7 @@ from mercer.features.spectral_measures import (
     independent,
     spectral_measure,
 )
-from mercer.features.transformer import (
-    Array,
-    ConstantFeature,
-    DrawnFeatures,
-    FeatureTransformer,
-    TermMap,
-)
+from mercer.features.transformer import ConstantFeature, DrawnFeatures, FeatureTransformer, TermMap
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.parallel import thread_count

@@ -11,7 +11,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer import checks
-from mercer.checks import Array, require_finite_values
+from mercer.arrays import Array
+from mercer.checks import require_finite_values
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import BlockTransformer
 from mercer.exceptions import DataError, as_data_errors

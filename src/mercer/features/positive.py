@@ -10,10 +10,11 @@ from typing import Any, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
 from mercer.features.expansion import Factor, Term, expand
 from mercer.features.normal_draws import normals_and_uniforms
-from mercer.features.transformer import Array, DrawnFeatures, TermMap
+from mercer.features.transformer import DrawnFeatures, TermMap
 from mercer.kernels.base import Kernel, scoped_children
 from mercer.kernels.dot_product import Linear, Polynomial
 from mercer.kernels.points import Points

@@ -19,10 +19,11 @@ import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
+from mercer.arrays import Array
 from mercer.exceptions import NotDifferentiableError, NumericalWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.sampling import Array, blocks
+from mercer.sampling import blocks
 
 # Number of rows whose pre-images are computed together.
 _BLOCK_ROWS = 64

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer.linalg.blocked import Array, multiply
+from mercer.arrays import Array
+from mercer.linalg.blocked import multiply
 from mercer.parallel import thread_count
 
 # A dense matrix, or a sparse one: scipy's classes are untyped.

@@ -22,9 +22,9 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincinv, ive, ndtr
 
+from mercer.arrays import Array
 from mercer.exceptions import NoFeatureMapError
 from mercer.kernels.base import Kernel
 from mercer.kernels.special import White
@@ -39,7 +39,6 @@ from mercer.kernels.stationary import (
 )
 from mercer.kernels.vector import DotProduct, Stationary
 
-Array = NDArray[np.floating[Any]]
 # Largest radius; higher frequencies are noise in any precision, and may overflow float32.
 _LARGEST_RADIUS = 1e15
 # Concentration above which a normal density approximates the coefficients of a Fourier series.

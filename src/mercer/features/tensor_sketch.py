@@ -11,9 +11,10 @@ import numpy as np
 import scipy.fft
 from scipy import sparse
 
+from mercer.arrays import Array
 from mercer.exceptions import NoFeatureMapError
 from mercer.features.expansion import Factor, Term
-from mercer.features.transformer import Array, ConstantFeature, FeatureTransformer, TermMap
+from mercer.features.transformer import ConstantFeature, FeatureTransformer, TermMap
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear, Polynomial
 from mercer.kernels.points import Points

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import _core, checks, memory
+from mercer.arrays import Array
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import BlockTransformer
 from mercer.exceptions import DataError, NoFeatureMapError
@@ -27,8 +27,6 @@ from mercer.parallel import single_blas
 from mercer.rows.rows import RowBlock, RowSource
 from mercer.sampling import blocks
 from mercer.streams.targets import NoTargets
-
-Array = NDArray[np.floating[Any]]
 
 # Size of the features of a block of rows, in bytes; fits in the cache.
 _BLOCK_BYTES = 2**23

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError, NoFeatureMapError, ParameterTypeError
 from mercer.kernels.heuristics import Scatter, bounded, heuristic_length
 from mercer.kernels.parameters import plain
@@ -25,7 +26,7 @@ from mercer.kernels.views import EVERYTHING, Columns, Numbers, View
 from mercer.parallel import cached_property
 from mercer.program import engine, reference
 from mercer.program.expression import Expr
-from mercer.program.pairs import Array, Pairs
+from mercer.program.pairs import Pairs
 from mercer.program.specialise import floating_type, reads
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.arrays import Array
 from mercer.exceptions import NoFeatureMapError
 from mercer.kernels.base import Scope
 from mercer.kernels.parameters import Integer, NonNegative, Positive, Real, Scalar
@@ -21,7 +22,6 @@ from mercer.maps import monomials
 from mercer.maps.forecast import forecast
 from mercer.program.expression import Expr, X, Z
 from mercer.program.operations import apply
-from mercer.program.pairs import Array
 
 #: Names of parameters in scikit-learn.
 _NAMES = MappingProxyType({"coef0": "its name is offset.", "gamma": "its name is gain."})

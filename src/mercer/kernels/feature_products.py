@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError, MemoryForecastError, NoFeatureMapError
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.points import Points
 from mercer.kernels.views import Features
 from mercer.maps.forecast import at_most
-from mercer.program.pairs import Array, Pairs
+from mercer.program.pairs import Pairs
 from mercer.sampling import blocks
 
 #: Pairs below which the engine is as fast.

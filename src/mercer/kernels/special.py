@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError, DataTypeError, MercerError, ParameterError
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.containers import as_objects, len_of
@@ -18,7 +19,7 @@ from mercer.kernels.tracing import SYMMETRISE, learns, real_numbers, require_sym
 from mercer.kernels.tree import with_values
 from mercer.kernels.views import Columns, Features, Numbers, Objects, View
 from mercer.program.expression import IDENTITY, Expr, Slot, parameter
-from mercer.program.pairs import Array, Pairs
+from mercer.program.pairs import Pairs
 
 # Rows that are compared with all others for a matrix that is nearly diagonal.
 _SEEN_ROWS = 4

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.arrays import Array
 from mercer.exceptions import DataTypeError
-from mercer.kernels.containers import Array, is_missing
+from mercer.kernels.containers import is_missing
 from mercer.kernels.parameters import Integer
 from mercer.kernels.special import FeatureKernel
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import issparse
 
+from mercer.arrays import Array
 from mercer.exceptions import (
     DataError,
     DataTypeError,
@@ -40,7 +41,7 @@ from mercer.program.expression import (
     substitute,
     walk,
 )
-from mercer.program.pairs import SINGLE, Array, Pairs
+from mercer.program.pairs import SINGLE, Pairs
 from mercer.program.specialise import floating_type
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from mercer.arrays import Array
 from mercer.checks import listed, unknown_name
 from mercer.exceptions import ParameterError, UnresolvedParameterError
 from mercer.kernels.parameters import (
-    Array,
     Bounded,
     Child,
     Children,

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.heuristics import ROUNDING
@@ -25,7 +26,6 @@ from mercer.kernels.tree import with_values
 from mercer.kernels.views import Numbers, View
 from mercer.program import reference
 from mercer.program.expression import DIFFERENCE, Expr, Scale, Slot, X, Z
-from mercer.program.pairs import Array
 
 #: Ratio of the spreads of two columns from which one length-scale does not serve both.
 _LARGEST_RATIO = 30.0

@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import _core
+from mercer.arrays import Array
 from mercer.exceptions import DataError, DataTypeError, NotDifferentiableError
 from mercer.kernels.containers import (
-    Array,
     as_objects,
     column_labels,
     describe_nonfinite,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.arrays import Array
 from mercer.exceptions import NoFeatureMapError, ParameterError, ParameterTypeError
 from mercer.kernels.base import Kernel, Scope, scoped_children
 from mercer.kernels.heuristics import Scatter, Spread
@@ -33,7 +34,6 @@ from mercer.program.expression import (
     substitute,
 )
 from mercer.program.operations import apply, inverse
-from mercer.program.pairs import Array
 
 
 class _Wrapper(Kernel):

@@ -7,17 +7,14 @@ Products phi(x)' phi(z) are the part of k(x, z) in the span of the landmarks (Wi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.linalg.whitening import Whitening, whiten, whiten_with_jitter
 from mercer.rows.sums import among
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)

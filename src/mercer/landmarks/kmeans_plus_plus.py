@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Indices, generator_of
+from mercer.arrays import Array
+from mercer.linalg.pivoted_cholesky import Columns, Entries, Indices, generator_of
 
 # Number of seeds per proposed block.
 _BLOCK = 64

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.checks import require_number
 from mercer.linalg.cholesky import factorise
-from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Indices, generator_of
+from mercer.linalg.pivoted_cholesky import Columns, Entries, Indices, generator_of
 from mercer.parallel import single_blas
 from mercer.sampling import blocks
 

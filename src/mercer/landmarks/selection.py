@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from mercer import memory
+from mercer.arrays import Array
 from mercer.checks import require_count, require_finite_values, require_number
 from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError, warn
 from mercer.kernels.base import Kernel, checked_weight
@@ -30,7 +31,6 @@ from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import RowDraw
 from mercer.sampling import random_numbers, seed_from, uniform_rows
 
-Array = NDArray[np.floating[Any]]
 RowNumbers = NDArray[np.intp]
 
 # Number of rows from which the spectrum is estimated to choose the ridge of leverage scores.

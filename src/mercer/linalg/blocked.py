@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cython_blas, cython_lapack
 
 from mercer import _core
+from mercer.arrays import Array
 from mercer.parallel import single_blas, thread_count
 
-Array = NDArray[np.floating[Any]]
 Triangle = Literal["all", "lower", "upper"]
 
 _core.set_blas(

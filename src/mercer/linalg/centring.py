@@ -9,13 +9,10 @@ subtracted from diagonals of the inverse.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs
 
-Array = NDArray[np.floating[Any]]
+from mercer.arrays import Array
 
 
 def weigh(gram: Array, weights: Array | None) -> Array:

@@ -14,10 +14,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
+from mercer.arrays import Array
 from mercer.exceptions import ValidityError
 from mercer.linalg import blocked
 from mercer.linalg.symmetric import asymmetry, mirror
-from mercer.sampling import Array, blocks
+from mercer.sampling import blocks
 
 Result = TypeVar("Result")
 

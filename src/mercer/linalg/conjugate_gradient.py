@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.floating[Any]]
+from mercer.arrays import Array
+
 Multiply = Callable[[Array], Array]
 Precondition = Callable[[Array, Array], Array]
 Report = Callable[["Progress"], bool]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
+from mercer.arrays import Array
 from mercer.linalg.cholesky import shifted_cholesky
-from mercer.sampling import Array
 
 # Jitter of a matrix of correlations with which it may count as positive semi-definite.
 _JITTER = 1e-10

@@ -29,8 +29,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, qr, solve_triangular
 
+from mercer.arrays import Array
 from mercer.exceptions import ValidityError
-from mercer.linalg.blocked import Array, multiply
+from mercer.linalg.blocked import multiply
 from mercer.linalg.cholesky import shifted_cholesky
 from mercer.parallel import cached_property
 

@@ -25,12 +25,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.checks import require_choice
 from mercer.exceptions import ValidityError
 from mercer.linalg.blocked import multiply, solve_triangular
 from mercer.linalg.whitening import whiten
 
-Array = NDArray[np.floating[Any]]
 Indices = NDArray[np.intp]
 Columns = Callable[[Indices], Array]
 Entries = Callable[[Indices, Indices], Array]

@@ -9,17 +9,16 @@ adds a multiple of the identity to K.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs, solve_triangular
 
+from mercer.arrays import Array
 from mercer.exceptions import ValidityError
 from mercer.linalg import blocked
 from mercer.linalg.cholesky import shifted_cholesky
 
-Array = NDArray[np.floating[Any]]
 Indices = NDArray[np.intp]
 
 # Pivots up to this many rounding units of the largest diagonal entry count as zero.

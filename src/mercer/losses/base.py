@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError
 from mercer.kernels.tree import Parameterised
-
-Array = NDArray[np.floating[Any]]
 
 #: Largest exponent of exponential losses, which keeps products from overflowing.
 _LARGEST_EXPONENT = 300.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from mercer.arrays import Array
 from mercer.exceptions import ParameterError
-from mercer.losses.base import Array, Loss
+from mercer.losses.base import Loss
 
 # Predictions at which a loss is checked, beside the targets and multiples of their range.
 _TRIALS = np.array([-300.0, -30.0, -10.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 300.0])

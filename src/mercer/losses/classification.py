@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logsumexp, softmax, xlogy
 
-from mercer.losses.base import (
-    Array,
-    ClassificationLoss,
-    Kink,
-    Loss,
-    PiecewiseLinear,
-    exponential,
-)
+from mercer.arrays import Array
+from mercer.losses.base import ClassificationLoss, Kink, Loss, PiecewiseLinear, exponential
 
 
 class Logistic(ClassificationLoss):

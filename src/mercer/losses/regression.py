@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.parameters import NonNegative, Positive, Real
 from mercer.losses.base import (
-    Array,
     Kink,
     PiecewiseLinear,
     RegressionLoss,

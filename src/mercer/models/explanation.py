@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.estimator.base import KernelEstimator, shown
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.results import Contributions
 
-Array = NDArray[np.floating[Any]]
 Positions = NDArray[np.intp]
 #: Blocks of kernel values with all training points, and of the terms that they make.
 Terms = Iterator[tuple[Array, Array]]

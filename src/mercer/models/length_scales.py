@@ -7,8 +7,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from mercer.arrays import Array
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Bounded, Fixed
@@ -16,7 +17,6 @@ from mercer.rows.rows import InMemory
 from mercer.sampling import uniform_rows
 from mercer.solvers.protocol import RidgeTask
 
-Array = NDArray[np.floating[Any]]
 Grid = str | Sequence[Any] | Mapping[str, Sequence[Any]] | None
 
 # Candidates of a grid whose ends are looked at: fewer are a comparison, and not a grid.

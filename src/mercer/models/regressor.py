@@ -6,17 +6,16 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
 from mercer.estimator.scoring import determination, require_same_targets
 from mercer.exceptions import DataError
-
-Array = NDArray[np.floating[Any]]
 
 
 class ScoredRegressor(RegressorMixin):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import Array
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
 from mercer.estimator.scoring import accuracy
 from mercer.kernels.points import Points
@@ -17,8 +18,6 @@ from mercer.models.explanation import ExplainedModel, Positions, Terms
 from mercer.models.results import PrimalCoefficients
 from mercer.sampling import blocks
 from mercer.solvers.ridge.feature_problem import InnerProducts
-
-Array = NDArray[np.floating[Any]]
 
 # Kernel values that are held at a time when predictions are explained.
 _BLOCK = 2**20

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.estimator.by_blocks import by_blocks
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers.protocol import FeatureFunction
 from mercer.streams.schema import in_order
-
-Array = NDArray[np.floating[Any]]
 
 _ROWS_SHOWN = 5
 

@@ -11,9 +11,10 @@ from sklearn.base import is_outlier_detector
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.exceptions import DataError
 from mercer.models.representer import RepresenterModel
-from mercer.plot.canvas import COLOURS, GREY, Array, Display, Numbers, numbers_of
+from mercer.plot.canvas import COLOURS, GREY, Display, Numbers, numbers_of
 from mercer.plot.decision import OWNER, ROUNDING, Decision
 
 if TYPE_CHECKING:

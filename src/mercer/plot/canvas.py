@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.exceptions import DataError, DataTypeError, MissingDependencyError, ParameterError
 from mercer.kernels.containers import as_table
 from mercer.kernels.points import Points
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure, SubFigure
 
-Array = NDArray[np.floating[Any]]
 
 # The colours of Okabe and Ito, which suit all kinds of colour vision.
 BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"

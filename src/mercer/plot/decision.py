@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import is_outlier_detector, is_regressor
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.exceptions import DataError, ParameterError
 from mercer.parallel import cached_property
-from mercer.plot.canvas import COLOURS, Array, Numbers
+from mercer.plot.canvas import COLOURS, Numbers
 
 OWNER = "BoundaryDisplay"
 _METHODS = ("decision_function", "predict_proba", "predict")

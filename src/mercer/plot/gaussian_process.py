@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.exceptions import ParameterError
-from mercer.plot.canvas import BLUE, Array, Display, Numbers, numbers_of, readable_legend
+from mercer.plot.canvas import BLUE, Display, Numbers, numbers_of, readable_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,9 +11,10 @@ from scipy.linalg import eigh
 from sklearn.utils import check_random_state
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.exceptions import DataError, DataTypeError, ParameterError
 from mercer.kernels.base import Kernel
-from mercer.plot.canvas import Array, Display, numbers_of
+from mercer.plot.canvas import Display, numbers_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

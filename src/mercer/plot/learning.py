@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.exceptions import DataError
-from mercer.plot.canvas import BLUE, VERMILION, Array, Display, label_logarithms, readable_legend
+from mercer.plot.canvas import BLUE, VERMILION, Display, label_logarithms, readable_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from mercer.arrays import Array
 from mercer.exceptions import ParameterError
-from mercer.plot.canvas import VERMILION, Array, Display, label_logarithms
+from mercer.plot.canvas import VERMILION, Display, label_logarithms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mercer.arrays import Array
 from mercer.exceptions import ParameterError
 from mercer.plot.canvas import (
     BLUE,
     GREEN,
     GREY,
     VERMILION,
-    Array,
     Display,
     label_logarithms,
     readable_legend,

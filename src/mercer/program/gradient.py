@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Array
 from mercer.exceptions import NotDifferentiableError
 from mercer.program import reference
 from mercer.program.expression import (
@@ -30,7 +31,7 @@ from mercer.program.expression import (
     parameter,
     substitute,
 )
-from mercer.program.pairs import Array, Pairs, evaluate_scalars
+from mercer.program.pairs import Pairs, evaluate_scalars
 from mercer.program.reverse import (
     CoordinateRequest,
     Request,

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
+from mercer.arrays import Array
 from mercer.parallel import cached_property, thread_count
 from mercer.program.expression import Expr
 from mercer.program.lower import lower
-from mercer.program.pairs import Array, Pairs, bind, marks, packing, right_hand_sides
+from mercer.program.pairs import Pairs, bind, marks, packing, right_hand_sides
 from mercer.program.specialise import specialise
 
 Positions = NDArray[np.int64]

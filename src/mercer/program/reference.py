@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Array
 from mercer.program.expression import Coordinate, Expr, Slot, walk
 from mercer.program.operations import TABLE
-from mercer.program.pairs import Array, Pairs, evaluate_scalars
+from mercer.program.pairs import Pairs, evaluate_scalars
 from mercer.program.reverse import CoordinateRequest, Request
 from mercer.program.specialise import floating_type
 

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from mercer import _core
+from mercer.arrays import Array
 from mercer.parallel import thread_count
 from mercer.program.expression import DIFFERENCE, Coordinate, Expr, Slot, cached_on_root, substitute
 from mercer.program.lower import lower
-from mercer.program.pairs import Array, Packing, Pairs, packing
+from mercer.program.pairs import Packing, Pairs, packing
 from mercer.program.specialise import reads
 
 #: Columns of the data from which slabs pay.

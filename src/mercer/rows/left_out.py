@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -23,7 +24,6 @@ from mercer.kernels.wrappers import ScaledBy
 from mercer.program.specialise import reads
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 
-Array = NDArray[np.floating[Any]]
 Codes = NDArray[np.intp]
 
 # Standard deviation, relative to the mean, up to which a target is constant but for rounding.

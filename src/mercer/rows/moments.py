@@ -18,15 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.linalg.blocked import multiply
 from mercer.linalg.symmetric import mirror
 
-Array = NDArray[np.floating[Any]]
 Block = tuple[Array, Array, Array | None]
 
 # Number of rows whose median is used as the origin of the features; robust to outliers.

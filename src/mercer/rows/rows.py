@@ -14,11 +14,10 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.parallel import cached_property
-
-Array = NDArray[np.floating[Any]]
 
 
 class Addable(Protocol):

@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.rows.moments import Block, Moments
 from mercer.rows.rows import RowBlock, Sums, as_float64
 from mercer.sampling import Draw, blocks
-
-Array = NDArray[np.floating[Any]]
 
 #: ``features(points)`` returns a new array phi of shape (n, p), dense or sparse.
 Features = Callable[[Points], Any]

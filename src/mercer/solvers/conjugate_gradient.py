@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import memory
+from mercer.arrays import Array
 from mercer.checks import is_number, require_choice, require_count
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
@@ -47,8 +48,6 @@ from mercer.solvers.protocol import (
 from mercer.solvers.ridge import iterations
 from mercer.solvers.ridge.gram import RidgeProblem
 from mercer.solvers.ridge.iterations import Stopped
-
-Array = NDArray[np.floating[Any]]
 
 # Smallest alpha that a search compares at first, relative to the mean diagonal: smaller ones may
 # not converge.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer import validity
+from mercer.arrays import Array
 from mercer.exceptions import DataError
 from mercer.linalg.cholesky import RIDGE
 from mercer.rows.left_out import LeftOut
@@ -30,8 +30,6 @@ from mercer.solvers.protocol import (
 )
 from mercer.solvers.ridge.gram import RidgeProblem
 from mercer.validity.required import gram_matrix, require_positive
-
-Array = NDArray[np.floating[Any]]
 
 #: Copies of the Gram matrix that a Cholesky factor takes: it replaces the matrix.
 FACTOR_MATRICES = 1.1

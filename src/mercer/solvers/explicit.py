@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.exceptions import ParameterError
 from mercer.features.fourier import RandomFourier
 from mercer.kernels.points import Points
@@ -41,8 +41,6 @@ from mercer.solvers.protocol import (
 )
 from mercer.solvers.ridge.features import FeatureEquations, choose, criteria, feature_equations
 from mercer.solvers.ridge.mixed_precision import feature_ridge
-
-Array = NDArray[np.floating[Any]]
 
 # Number of features of the default map.
 _FEATURES = 1000

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mercer import memory
@@ -22,8 +21,6 @@ from mercer.rows.rows import InMemory, RowBlock
 from mercer.rows.sums import Features
 from mercer.sampling import random_numbers, seed_from, uniform_rows
 from mercer.solvers.protocol import FitTask
-
-Array = NDArray[np.floating[Any]]
 
 # Number of rows on whose pairs the features are compared with the kernel.
 _SAMPLE_ROWS = 256

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from mercer import memory
+from mercer.arrays import Array
 from mercer.checks import NamedArguments, unknown_name
 from mercer.exceptions import DataError, MemoryForecastError, NoFeatureMapError, ParameterError
 from mercer.kernels.base import Kernel, value_type
@@ -30,7 +31,6 @@ from mercer.rows.left_out import LeftOut
 from mercer.rows.rows import InMemory, Made, RowBlock, RowSource
 from mercer.rows.sums import Features, RowDraw, Trace
 
-Array = NDArray[np.floating[Any]]
 Report = Callable[[Callable[[], "RidgeAnswer"]], bool]
 
 #: The number of alphas that are compared where the user gives none.

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError
 from mercer.kernels import heuristics
 from mercer.kernels.base import Kernel, resolved_by, unresolved_views
@@ -23,7 +24,7 @@ from mercer.kernels.heuristics import Scatter, Summary
 from mercer.kernels.points import Points
 from mercer.kernels.views import View
 from mercer.rows.rows import Made, RowBlock, RowSource, RowStatistics, Sums, Total
-from mercer.sampling import Array, Draw
+from mercer.sampling import Draw
 from mercer.streams.blocks import Source
 from mercer.streams.survey import Reader, Survey, summed, survey
 from mercer.streams.targets import AsGiven, NoTargets, Targets

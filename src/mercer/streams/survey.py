@@ -13,6 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel, unresolved_views
 from mercer.kernels.containers import guarded, ingest, len_of, rows_from
@@ -22,7 +23,7 @@ from mercer.kernels.vector import unequal_columns
 from mercer.rows.rows import RowBlock, RowStatistics, Sums
 from mercer.streams.blocks import Block, as_frame
 from mercer.streams.schema import Schema
-from mercer.streams.targets import Array, NoTargets, Targets, checked_weights, given_values
+from mercer.streams.targets import NoTargets, Targets, checked_weights, given_values
 
 # Bytes of an object in a list, estimated.
 _OBJECT_BYTES = 1024

@@ -11,10 +11,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError
 from mercer.kernels.containers import row_number
-
-Array = NDArray[np.floating[Any]]
 
 
 class Targets(ABC):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mercer import memory, validity
-from mercer.checks import Array, require_finite_values
+from mercer.arrays import Array
+from mercer.checks import require_finite_values
 from mercer.exceptions import ValidityError
 from mercer.kernels.base import Kernel, pairs_of
 from mercer.kernels.points import Points

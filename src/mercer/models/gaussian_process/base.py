@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, MercerError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
@@ -24,7 +25,6 @@ from mercer.models.representer import RepresenterModel
 from mercer.parallel import single_blas
 from mercer.solvers.likelihood.maximise import Objective, Optimum, maximise
 
-Array = NDArray[np.floating[Any]]
 Attributes = Callable[[Array], dict[str, Any]]
 
 # The default kernels: one length-scale is learned, in units of each column if these differ much.

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -21,8 +22,6 @@ from mercer.solvers.likelihood import laplace
 from mercer.solvers.likelihood.class_curvature import FeatureMatrix
 from mercer.solvers.likelihood.laplace import Posterior
 from mercer.solvers.likelihood.maximise import SubsampledObjective
-
-Array = NDArray[np.floating[Any]]
 
 # Classes that can be separated are the likelier the larger the latent functions. At a standard
 # deviation of 300, probabilities at the mode are 0 or 1, and the Gaussian approximation fails.

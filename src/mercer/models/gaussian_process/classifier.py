@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import memory
+from mercer.arrays import Array
 from mercer.checks import require_finite_values
 from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.labels import checked_labels, require_two_classes
@@ -30,7 +31,6 @@ from mercer.solvers.protocol import TOO_LARGE, Cost, no_landmarks
 from mercer.solvers.speed import LEAST_SECONDS, gain_of_threads, operations_per_second
 from mercer.validity.required import require_positive
 
-Array = NDArray[np.floating[Any]]
 Labels = NDArray[Any]
 
 # Memory for two classes in Gram matrices: the matrix, its factor and the weights of the gradient.

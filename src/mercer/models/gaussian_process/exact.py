@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from mercer import memory
+from mercer.arrays import Array
 from mercer.checks import require_finite_values
 from mercer.exceptions import ValidityError
 from mercer.gram import Gram
@@ -36,8 +37,6 @@ from mercer.parallel import cached_property
 from mercer.sampling import blocks
 from mercer.solvers.likelihood.gaussian import NOISE, Gaussian, Precision
 from mercer.solvers.likelihood.maximise import Objective, SubsampledObjective
-
-Array = NDArray[np.floating[Any]]
 
 #: What hyper-parameters can maximise, by the method of `Precision` that computes it.
 CRITERIA = {

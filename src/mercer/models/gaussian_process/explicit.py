@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from mercer import memory
+from mercer.arrays import Array
 from mercer.exceptions import DataError, NumericalWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -40,8 +40,6 @@ from mercer.solvers.kernel_features import KernelFeatures
 from mercer.solvers.likelihood.maximise import Optimum, maximise
 from mercer.solvers.nystrom import NystromSolver
 from mercer.solvers.ridge.feature_problem import InnerProducts
-
-Array = NDArray[np.floating[Any]]
 
 # Matrices of the order of the features that a posterior holds.
 _MATRICES = 10

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.linalg.covariance import Covariance
@@ -30,8 +31,6 @@ from mercer.rows.rows import InMemory, RowBlock, as_float64
 from mercer.sampling import blocks
 from mercer.solvers.likelihood.variational_bound import Elbo, FeatureRows
 from mercer.solvers.protocol import RidgeTask
-
-Array = NDArray[np.floating[Any]]
 
 # Relative rounding error of the bound beyond which the model warns.
 _LARGE_ROUNDING = 0.01

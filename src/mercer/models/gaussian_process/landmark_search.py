@@ -18,6 +18,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -32,8 +33,6 @@ from mercer.solvers.likelihood.maximise import (
     maximise,
     pilot_search,
 )
-
-Array = NDArray[np.floating[Any]]
 
 # Times that landmarks are chosen again at most.
 _ROUNDS = 5

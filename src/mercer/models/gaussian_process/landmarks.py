@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import memory
+from mercer.arrays import Array
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -30,8 +31,6 @@ from mercer.parallel import cached_property
 from mercer.rows.sums import gram_among
 from mercer.solvers.likelihood.variational_bound import FeatureRows
 from mercer.solvers.protocol import RidgeAnswer
-
-Array = NDArray[np.floating[Any]]
 
 # Bytes of features that are kept between the pass for the value and the one for the gradient.
 _KEPT_BYTES = 2**28

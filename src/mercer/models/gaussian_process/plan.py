@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import memory
+from mercer.arrays import Array
 from mercer.estimator.base import shown
 from mercer.exceptions import ParameterError
 from mercer.landmarks.selection import Landmarks, require_no_noise
@@ -57,8 +58,6 @@ from mercer.solvers.forecast import (
 from mercer.solvers.forecast import forecast as price_all
 from mercer.solvers.nystrom import NystromSolver
 from mercer.solvers.protocol import Solver, checked_solver
-
-Array = NDArray[np.floating[Any]]
 
 # Bytes beyond which landmarks are drawn at random rather than by a factor of all rows.
 _CHOICE_BYTES = 2**30

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.estimator.iterative import with_callbacks
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
@@ -49,8 +50,6 @@ from mercer.solvers.forecast import Forecast
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.maximise import Optimum
 from mercer.validity.required import gram_matrix, require_positive
-
-Array = NDArray[np.floating[Any]]
 
 _CONSTANT = (
     "y is constant, which says nothing about variances, so kernel and noise stay where they start "

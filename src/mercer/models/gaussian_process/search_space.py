@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats.qmc import Halton
 from sklearn.utils import check_random_state
 
+from mercer.arrays import Array
 from mercer.exceptions import NumericalWarning, warn
 from mercer.kernels.base import Kernel, Scope, expression_in, scoped_children
 from mercer.kernels.categorical import Categorical
@@ -25,8 +26,6 @@ from mercer.kernels.wrappers import Scaled
 from mercer.program import reference
 from mercer.program.pairs import Pairs
 from mercer.solvers.likelihood.maximise import Optimum
-
-Array = NDArray[np.floating[Any]]
 
 # Shortest length-scale in units of the least spacing of a column: below it, the kernel is noise.
 _SHORTEST = 0.1

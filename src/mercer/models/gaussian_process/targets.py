@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.parameters import Bounded, Fixed
-
-Array = NDArray[np.floating[Any]]
 
 # Standard deviation of a constant target, in units of its mean: rounding.
 _CONSTANT = 1e-14

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.estimator.base import shown
 from mercer.exceptions import ValidityError
 from mercer.gram import Gram
@@ -24,8 +25,6 @@ from mercer.kernels.parameters import Fixed
 from mercer.kernels.points import Points
 from mercer.kernels.views import EVERYTHING, Numbers
 from mercer.sampling import blocks
-
-Array = NDArray[np.floating[Any]]
 
 _COORDINATES = EVERYTHING.read_by(Numbers("NadarayaWatson(degree=1)", sparse=False))
 # Factors of the length-scales, longest first, at which kernel values that underflow are visible.

@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import Array
 from mercer.estimator.base import shown
 from mercer.estimator.iterative import IterativeEstimator, Report, with_callbacks
 from mercer.exceptions import (
@@ -34,7 +35,6 @@ from mercer.rows.rows import InMemory, RowBlock
 from mercer.sampling import spread
 from mercer.solvers.likelihood.maximise import maximise
 
-Array = NDArray[np.floating[Any]]
 Watch = Callable[[Kernel, float, int], bool]
 """Takes a kernel, its error and the number of steps, and returns whether to stop."""
 

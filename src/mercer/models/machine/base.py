@@ -6,9 +6,10 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mercer import checks, losses, penalties
+from mercer.arrays import Array
 from mercer.estimator.base import KernelEstimator, shown
 from mercer.estimator.iterative import IterativeEstimator, with_callbacks
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
@@ -35,8 +36,6 @@ from mercer.solvers.protocol import checked_solver
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import NoTargets, Targets
 from mercer.validity.required import gram_matrix, require_positive
-
-Array = NDArray[np.floating[Any]]
 
 _ADVICE = Advice(
     "alpha",

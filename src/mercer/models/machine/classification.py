@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, log_softmax
 
+from mercer.arrays import Array
 from mercer.estimator.by_blocks import by_blocks
 from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.exceptions import ParameterError
@@ -23,8 +24,6 @@ from mercer.penalties import Penalty
 from mercer.solvers.newton.row_losses import JointLoss, RowLoss, SingleLoss
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import Labels
-
-Array = NDArray[np.floating[Any]]
 
 
 class _WithProbabilities:

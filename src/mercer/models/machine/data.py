@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.kernels.points import Points
 from mercer.losses import Kink, PiecewiseLinear
 from mercer.rows.rows import RowBlock
@@ -19,7 +20,6 @@ from mercer.solvers.newton import dense
 from mercer.solvers.newton.method import Start, State, solve_in_turn
 from mercer.solvers.newton.row_losses import RowLoss, WeightedLoss
 
-Array = NDArray[np.floating[Any]]
 # An array; for smooth losses also a matrix that is known by its products, `dense.Scalable`; for
 # losses with kinks also a low-rank matrix.
 Gram = Any

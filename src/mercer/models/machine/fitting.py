@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.estimator.iterative import Report
 from mercer.exceptions import NumericalWarning, warn
 from mercer.linalg.low_rank import LowRankMatrix
@@ -18,8 +18,6 @@ from mercer.solvers.newton.machine import Solution, SpanMachine, cancels
 from mercer.solvers.newton.method import Start, State
 from mercer.solvers.newton.penalty import effective_alpha
 from mercer.solvers.newton.products import Products
-
-Array = NDArray[np.floating[Any]]
 
 # Number of classes up to which a step on few rows takes one factor for each class.
 _FEW_CLASSES = 8

@@ -10,6 +10,7 @@ from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
 from mercer.estimator.scoring import Determination, determination
 from mercer.exceptions import DataTypeError, as_data_errors
@@ -27,8 +28,6 @@ from mercer.solvers.newton.row_losses import RowLoss, SingleLoss
 from mercer.streams.blocks import Block
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import OneNumber
-
-Array = NDArray[np.floating[Any]]
 
 # Number of rows of a stream from which the spread of the targets is computed.
 _SPREAD_ROWS = 10_000

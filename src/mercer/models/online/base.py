@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.estimator.iterative import IterativeEstimator, Report
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
@@ -23,8 +24,6 @@ from mercer.models.online.expansion import FeatureExpansion, KernelExpansion, Ro
 from mercer.models.representer import RepresenterModel
 from mercer.parallel import single_blas
 from mercer.sampling import blocks
-
-Array = NDArray[np.floating[Any]]
 
 # Rows of a mini-batch, without and with a budget: large batches save calls, small ones save kernel
 # values with points that soon leave.

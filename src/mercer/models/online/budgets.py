@@ -17,12 +17,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.exceptions import ValidityError
 from mercer.linalg.cholesky import factorise
 from mercer.models.online.expansion import Batch, DictionarySchedule
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget", "Project", "Quantize", "Remove"]
 
-Array = NDArray[np.floating[Any]]
 
 # Ridge of the Gram matrix in a projection, relative to its mean diagonal.
 _RIDGE = 1e-10

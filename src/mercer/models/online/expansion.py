@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -17,7 +18,6 @@ from mercer.parallel import cached_property
 if TYPE_CHECKING:
     from mercer.models.online.budgets import Budget
 
-Array = NDArray[np.floating[Any]]
 Rows = NDArray[np.intp]
 
 # Rows of a pool up to which its Gram matrix is stored: 32 MB.

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError, ParameterError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear
@@ -17,8 +18,6 @@ from mercer.kernels.points import Points
 from mercer.models.explanation import Positions, Terms
 from mercer.models.online.base import OnlineModel, Progress, TrainingRows
 from mercer.models.online.expansion import FeatureExpansion
-
-Array = NDArray[np.floating[Any]]
 
 
 class FeatureMapModel(OnlineModel):

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from mercer.arrays import Array
 from mercer.exceptions import ValidityError
-
-Array = NDArray[np.floating[Any]]
 
 # Order of a matrix up to which all eigenvalues are computed.
 _DENSE = 200

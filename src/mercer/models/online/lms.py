@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mercer import checks, memory
+from mercer.arrays import Array
 from mercer.estimator.base import shown, store
 from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.optional_methods import available_unless
@@ -23,8 +24,6 @@ from mercer.models.online.feature_maps import FeatureMapModel
 from mercer.models.online.gradient_descent import DescentTrace, LeastSquares
 from mercer.models.online.steps import StepRule, Steps
 from mercer.models.regressor import KernelRegressor
-
-Array = NDArray[np.floating[Any]]
 
 _METHODS = ("stochastic", "batch")
 # Passes over single rows, and steps of a batch, unless max_iter is given.

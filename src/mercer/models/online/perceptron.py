@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import unique_labels
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.estimator.base import shown, store
 from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.labels import checked_labels, require_two_classes
@@ -28,7 +29,6 @@ from mercer.models.online.budgets import Budget
 from mercer.models.online.expansion import BudgetedRowPass, KernelExpansion, RowPass, Rows
 from mercer.models.representer import RepresenterClassifier
 
-Array = NDArray[np.floating[Any]]
 Codes = NDArray[np.intp]
 
 # Passes over the rows unless max_iter is given.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from mercer.arrays import Array
 from mercer.exceptions import ParameterError
 from mercer.models.online.budgets import Budget
 from mercer.models.online.expansion import (
@@ -20,7 +20,6 @@ from mercer.models.online.expansion import (
     Rows,
 )
 
-Array = NDArray[np.floating[Any]]
 Expansion = KernelExpansion | FeatureExpansion
 
 

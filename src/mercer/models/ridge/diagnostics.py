@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError
 from mercer.models.length_scales import checked_alphas
 from mercer.models.regressor import KernelRegressor
@@ -19,8 +20,6 @@ from mercer.solvers import LeaveOneOut, RidgeProblem, RidgeTask
 from mercer.solvers.dense import dense_problem
 from mercer.solvers.ridge import spectrum
 from mercer.solvers.ridge.feature_problem import FeatureProblem, feature_problem
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer import checks
+from mercer.arrays import Array
 from mercer.estimator.iterative import IterativeEstimator, Report, with_callbacks
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
@@ -23,8 +24,6 @@ from mercer.solvers.dense import Spectral
 from mercer.solvers.forecast import Forecast, RidgeFit, choose, forecast, priced, widest
 from mercer.solvers.protocol import RidgeAnswer, RidgeTask, Solver, checked_solver
 from mercer.streams.targets import NoTargets, Numbers
-
-Array = NDArray[np.floating[Any]]
 
 _CRITERIA = ("loo", "gcv")
 _REPAIRS = ("raise", "clip", "flip", "shift")

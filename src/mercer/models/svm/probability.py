@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.model_selection import StratifiedKFold
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError
 from mercer.models.svm.base import LARGEST_COST, Training, solve_duals
 from mercer.models.svm.duals import DualSolutions, stretches
@@ -37,8 +38,6 @@ from mercer.models.svm.schemes import Codes, Pairs, PairValues, Scheme, Sides
 from mercer.parallel import single_blas
 from mercer.sampling import blocks, random_numbers, spread
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
-
-Array = NDArray[np.floating[Any]]
 
 # Number of parts of the rows that are left out in turn.
 _FOLDS = 5

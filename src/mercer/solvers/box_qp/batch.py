@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 
 from mercer import _core
+from mercer.arrays import Array
 from mercer.parallel import thread_count
 from mercer.solvers.box_qp.kernel_matrix import StoredMatrix
 from mercer.solvers.box_qp.problem import (
-    Array,
     BoxQP,
     BoxSolution,
     Flags,

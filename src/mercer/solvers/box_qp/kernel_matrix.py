@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core, memory
+from mercer.arrays import Array
 from mercer.exceptions import DataError
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel, pairs_of
@@ -24,7 +25,6 @@ from mercer.program.parts import Parts
 from mercer.program.specialise import reads
 from mercer.sampling import blocks, spread
 
-Array = NDArray[np.floating[Any]]
 Factors = NDArray[np.float64]
 Positions = NDArray[np.int64]
 

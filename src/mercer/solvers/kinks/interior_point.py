@@ -21,18 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from mercer.arrays import Array
 from mercer.linalg.low_rank import LowRankMatrix
 from mercer.solvers.kinks.isotonic import lower_solve
 from mercer.solvers.kinks.joint_quantiles import Problem
 from mercer.solvers.newton.curvature import factorised
-
-Array = NDArray[np.floating[Any]]
 
 # Eigenvalues up to this share of the largest one count as rounding error.
 _NEGLIGIBLE = 1e-14

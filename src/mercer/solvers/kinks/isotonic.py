@@ -17,17 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
+from mercer.arrays import Array
 from mercer.linalg.low_rank import LowRankMatrix
 from mercer.parallel import cached_property
 from mercer.solvers.newton.curvature import factorised
 
-Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 

@@ -3,19 +3,16 @@ r"""Quantiles that must not cross: the joint problem of `kinks.quantiles` and it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.linalg.line_search import length_to_minimum
 from mercer.linalg.low_rank import LowRankMatrix
 from mercer.solvers.kinks.certificate import Certificate
 from mercer.solvers.kinks.isotonic import Envelope
 from mercer.solvers.newton.dense import value_rounding
 from mercer.solvers.newton.method import State
-
-Array = NDArray[np.floating[Any]]
 
 # Largest number of Newton steps for intercepts.
 _STEPS = 100

@@ -28,11 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.exceptions import ValidityError
 from mercer.linalg.line_search import length_to_minimum
 from mercer.linalg.low_rank import LowRankMatrix
@@ -42,8 +41,6 @@ from mercer.solvers.kinks.isotonic import Envelope, System
 from mercer.solvers.kinks.joint_quantiles import Point, Problem
 from mercer.solvers.newton.dense import value_rounding
 from mercer.solvers.newton.method import State
-
-Array = NDArray[np.floating[Any]]
 
 # Ratio of the widths of the envelopes in successive rounds.
 _FALL = 0.3

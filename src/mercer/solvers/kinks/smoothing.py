@@ -25,12 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
+from mercer.arrays import Array
 from mercer.linalg.line_search import length_to_minimum
 from mercer.linalg.low_rank import LowRankMatrix, solve_plus_diagonal
 from mercer.solvers.kinks.certificate import Certificate
@@ -38,7 +38,6 @@ from mercer.solvers.newton.curvature import factorised
 from mercer.solvers.newton.dense import value_rounding
 from mercer.solvers.newton.method import Start, State
 
-Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
 
 # Ratio of successive smoothing widths.

@@ -8,21 +8,17 @@ gradient. Vectors have one column per latent function.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.blas import dsyrk, dtrmm, dtrsm
 from scipy.linalg.lapack import dlauum, dpotrf, dpotri, dpotrs, dtpqrt, dtrtri, dtrtrs
 from scipy.special import expit, softmax
 
+from mercer.arrays import Array
 from mercer.exceptions import ValidityError
 from mercer.linalg.blocked import cholesky, multiply
 from mercer.linalg.symmetric import mirror
 from mercer.solvers.newton.curvature import softmax_product
-
-Array = NDArray[np.floating[Any]]
 
 # Columns of a block in LAPACK's QR factorisation of stacked triangles.
 _QR_BLOCK = 32

@@ -30,17 +30,14 @@ References
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import helmert
 from scipy.special import expit, ndtr, ndtri, softmax
 from scipy.stats import qmc
 
+from mercer.arrays import Array
 from mercer.sampling import blocks
-
-Array = NDArray[np.floating[Any]]
 
 # Standard deviation up to which the trapezoidal rule is accurate to rounding.
 _NARROW = 2.0

@@ -20,19 +20,16 @@ with W. See Rasmussen and Williams (2006), equations 5.9 and 5.10 to 5.13.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs
 
 from mercer import _core
+from mercer.arrays import Array
 from mercer.checks import require_finite_values
 from mercer.linalg.cholesky import Advice, Factor, Jitter, factorise, with_jitter
 from mercer.linalg.symmetric import LowerTriangle
 from mercer.parallel import thread_count
-
-Array = NDArray[np.floating[Any]]
 
 NOISE = Advice(
     "noise",

@@ -27,10 +27,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dsyr2k
 from scipy.special import expit, logsumexp, softmax
 
+from mercer.arrays import Array
 from mercer.linalg.line_search import decreases_enough
 from mercer.solvers.likelihood.class_curvature import (
     FeatureCurvature,
@@ -38,8 +38,6 @@ from mercer.solvers.likelihood.class_curvature import (
     LogisticCurvature,
     SoftmaxCurvature,
 )
-
-Array = NDArray[np.floating[Any]]
 
 # Predicted gain of the last step, relative to the objective, with the Hessian at its start: the
 # error after it is of second order in the step.

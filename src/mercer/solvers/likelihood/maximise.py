@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult, minimize
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError, ParameterError, ValidityError
 
-Array = NDArray[np.floating[Any]]
 Objective = Callable[[Array], tuple[float, Array]]
 Enough = float | Callable[[Array], float]
 

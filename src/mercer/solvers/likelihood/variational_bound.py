@@ -39,15 +39,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, eigh, qr, solve_triangular
 
+from mercer.arrays import Array
 from mercer.linalg.blocked import cholesky, multiply
 from mercer.linalg.symmetric import mirror
 from mercer.linalg.whitening import Whitening
 from mercer.parallel import cached_property
-
-Array = NDArray[np.floating[Any]]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 _EPS = float(np.finfo(np.float64).eps)

@@ -8,14 +8,13 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, lapack
 
+from mercer.arrays import Array
 from mercer.exceptions import ValidityError
 from mercer.linalg import blocked
 from mercer.linalg.cholesky import climb, in_fortran_order, rungs
 
-Array = NDArray[np.floating[Any]]
 Operator = Callable[[Array], Array]
 
 # Largest jitter, as a fraction of the mean diagonal entry.

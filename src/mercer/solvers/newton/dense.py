@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.linalg.blocked import multiply
 from mercer.linalg.line_search import decreases_enough, length_to_minimum
 from mercer.linalg.low_rank import LowRankMatrix
@@ -35,7 +35,6 @@ from mercer.solvers.newton.row_losses import WeightedLoss
 if TYPE_CHECKING:
     from mercer.solvers.newton.products import Products
 
-Array = NDArray[np.floating[Any]]
 
 # A full step is taken if the slope at its end is at most this share of the slope at its start.
 _FLAT = 0.9

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
+from mercer.arrays import Array
 from mercer.linalg import conjugate_gradient
 from mercer.solvers.newton.curvature import factorised
 from mercer.solvers.newton.method import Start
 from mercer.solvers.newton.span import Point, Problem
-
-Array = NDArray[np.floating[Any]]
 
 # Largest relative residual of Newton's equations (the forcing term of inexact Newton methods).
 _FORCING = 0.1

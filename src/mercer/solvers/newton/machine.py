@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from mercer import memory
+from mercer.arrays import Array
 from mercer.rows.rows import InMemory
 from mercer.solvers.newton import method
 from mercer.solvers.newton.method import Start, State
@@ -20,8 +20,6 @@ from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.newton.span import NewtonDirection, Problem, descend
 from mercer.solvers.newton.spans import CONSTANTS, Span
 from mercer.solvers.protocol import FeatureFunction, FitTask
-
-Array = NDArray[np.floating[Any]]
 
 # Number of matrices of the size of the Hessian that are in memory at a time.
 _MATRICES = 4

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.floating[Any]]
+from mercer.arrays import Array
+
 Start = tuple[Array, Array]  # coefficients (m, k) and intercepts (k,)
 
 # Number of successive steps without a decrease of the objective before the method stops.

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from mercer.arrays import Array
 from mercer.exceptions import DataError
 from mercer.kernels.points import Points
 from mercer.rows.moments import OUT_OF_RANGE
@@ -32,8 +32,6 @@ from mercer.solvers.newton.span import NewtonDirection
 from mercer.solvers.newton.span_sums import Coefficients, WeightSums
 from mercer.solvers.newton.spans import FeatureSpan
 from mercer.solvers.protocol import FeatureFunction
-
-Array = NDArray[np.floating[Any]]
 
 # Share of non-zero entries above which dense products are faster than sparse ones.
 _DENSE = 0.15

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.checks import require_finite_values
 from mercer.kernels.points import Points
 from mercer.landmarks.features import LandmarkFeatures
@@ -24,8 +25,6 @@ from mercer.solvers.newton.method import State
 from mercer.solvers.newton.span import NewtonDirection
 from mercer.solvers.newton.span_sums import ExplainedTrace, WeightSums
 from mercer.solvers.newton.spans import LandmarkSpan, StoredLandmarkSpan
-
-Array = NDArray[np.floating[Any]]
 
 # Number of landmarks up to which whitening a row costs no more than its kernel values.
 _CHEAP = 100

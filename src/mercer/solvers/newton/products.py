@@ -24,12 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
+from mercer.arrays import Array
 from mercer.exceptions import ValidityError
 from mercer.linalg import conjugate_gradient
 from mercer.linalg.blocked import multiply
@@ -39,8 +38,6 @@ from mercer.parallel import cached_property
 from mercer.sampling import blocks
 from mercer.solvers.newton.curvature import SoftmaxHessian, factorised
 from mercer.solvers.newton.dense import Equations, Step
-
-Array = NDArray[np.floating[Any]]
 
 # Largest error of a step, relative to its length.
 _FORCING = 0.1

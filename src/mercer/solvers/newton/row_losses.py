@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.losses import Loss, Multinomial
 from mercer.solvers.newton.curvature import (
     DiagonalHessian,
@@ -23,8 +24,6 @@ from mercer.solvers.newton.curvature import (
     SoftmaxHessian,
     softmax_product,
 )
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.linalg.line_search import decreases_enough
 from mercer.rows.rows import RowSource
 from mercer.solvers.newton import method
@@ -39,8 +39,6 @@ from mercer.solvers.newton.span_sums import (
     WeightSums,
 )
 from mercer.solvers.newton.spans import Span
-
-Array = NDArray[np.floating[Any]]
 
 # Step lengths that are tried in one pass.
 _LENGTHS = tuple(0.5**i for i in range(12))

@@ -13,14 +13,12 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.linalg.blocked import multiply
 from mercer.rows.rows import RowBlock
 from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.newton.spans import Span, squared_norms, used_rows
-
-Array = NDArray[np.floating[Any]]
 
 
 class _Sums:

@@ -17,13 +17,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
+from mercer.arrays import Array
 from mercer.kernels.points import Points
 from mercer.landmarks.features import LandmarkFeatures
 from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features
 from mercer.sampling import blocks
 
-Array = NDArray[np.floating[Any]]
 Rows = slice | NDArray[np.intp]
 
 # Size of a block of rows, in bytes.

@@ -15,12 +15,10 @@ small residual to functions that are nearly constant.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, eigh, solve_triangular
 
+from mercer.arrays import Array
 from mercer.kernels.points import Points
 from mercer.landmarks.features import LandmarkFeatures
 from mercer.linalg.blocked import cholesky
@@ -31,8 +29,6 @@ from mercer.rows.sums import CentredProduct, CrossProducts, FeatureMoments, amon
 from mercer.solvers.protocol import RidgeTask
 from mercer.solvers.ridge.iterations import least_tolerance
 from mercer.solvers.ridge.landmarks import normal_product
-
-Array = NDArray[np.floating[Any]]
 
 # A landmark is left out if the others explain k(z, z) up to this share of the largest k(z, z).
 _DEPENDENT = 1e-11

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from mercer import memory
+from mercer.arrays import Array
 from mercer.kernels.points import Points
 from mercer.parallel import cached_property, single_blas
 from mercer.rows.left_out import LeftOut
@@ -18,8 +18,6 @@ from mercer.rows.moments import Moments
 from mercer.rows.sums import Features
 from mercer.solvers.ridge.features import FeatureRidge, Grouped, grouped_blocks
 from mercer.solvers.ridge.gram import LeaveOneOut, RidgeProblem
-
-Array = NDArray[np.floating[Any]]
 
 # Number of m x m matrices: the sums, the centred sums, eigenvectors and their workspace.
 _MATRICES = 5

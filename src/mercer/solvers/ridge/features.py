@@ -15,13 +15,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, eigh, lapack
 
+from mercer.arrays import Array
 from mercer.linalg import blocked
 from mercer.rows.left_out import Codes, LeftOut, target_shares
 from mercer.rows.moments import Block, Moments, require_finite
@@ -31,7 +30,6 @@ from mercer.sampling import blocks
 from mercer.solvers.protocol import RidgeTask
 from mercer.solvers.ridge.spectrum import members_of
 
-Array = NDArray[np.floating[Any]]
 Grouped = tuple[Block, Codes | None]
 
 

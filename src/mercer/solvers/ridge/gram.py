@@ -18,11 +18,11 @@ Equal rows are merged before they are left out, and rows may be left out in grou
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.exceptions import NumericalWarning, warn
 from mercer.linalg.centring import weigh
 from mercer.linalg.cholesky import factorise
@@ -31,8 +31,6 @@ from mercer.rows.left_out import target_shares
 from mercer.solvers.ridge import spectrum
 from mercer.solvers.ridge.spectrum import EigenRidge, Solution
 from mercer.solvers.ridge.tridiagonal import Tridiagonal
-
-Array = NDArray[np.floating[Any]]
 
 #: Rounding error that is warned of, as a share of the standard deviation of the targets, or of the
 #: trace of the centred kernel.

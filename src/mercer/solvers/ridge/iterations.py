@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.kernels.points import Points
 from mercer.linalg import conjugate_gradient
 from mercer.linalg.conjugate_gradient import Progress
 from mercer.solvers.protocol import PathAnswer, RidgeAnswer, RidgeTask
-
-Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)

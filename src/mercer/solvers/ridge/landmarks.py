@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks.features import LandmarkFeatures
@@ -41,8 +42,6 @@ from mercer.solvers.ridge.features import (
     feature_equations,
 )
 from mercer.solvers.ridge.gram import LARGE_ERROR, REMEDY
-
-Array = NDArray[np.floating[Any]]
 
 # A landmark is left out if the others explain k(z, z) up to this many rounding units of float64.
 _DEPENDENT = 32

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from mercer.arrays import Array
 from mercer.linalg import conjugate_gradient
 from mercer.linalg.cholesky import shifted_cholesky
 from mercer.rows.moments import require_finite
 from mercer.sampling import blocks
-
-Array = NDArray[np.floating[Any]]
 
 # Relative error of the function at which to stop.
 _TOL = 1e-12

@@ -20,15 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.arrays import Array
 from mercer.exceptions import ValidityError
 from mercer.linalg.centring import lifted, reflected, reflector_of, weigh
-
-Array = NDArray[np.floating[Any]]
 
 # Largest shift of eigenvalues by centring, in rounding units of the removed part of the matrix.
 _ROUNDING = 4

@@ -11,18 +11,14 @@ by a recurrence over k for all rows and alphas at once.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
+from mercer.arrays import Array
 from mercer.exceptions import ValidityError
 from mercer.linalg import blocked
 from mercer.linalg.centring import lifted_in_place, reflected, reflector_of, weigh
 from mercer.linalg.cholesky import in_fortran_order
-
-Array = NDArray[np.floating[Any]]
 
 
 class Tridiagonal:
