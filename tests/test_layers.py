@@ -13,7 +13,7 @@ TESTS = Path(__file__).parent
 
 #: The layers from bottom to top. A module belongs to the longest name that its own begins with.
 LAYERS = (
-    ("exceptions", "checks", "parallel", "memory", "sampling", "_core"),
+    ("arrays", "exceptions", "checks", "parallel", "memory", "sampling", "_core"),
     ("linalg",),
     ("program",),
     ("maps",),
@@ -76,8 +76,8 @@ def test_no_folder_has_more_than_24_files() -> None:
 
 #: Test files about the project and not one module, or with a module that has another file.
 PROJECT = {"docs", "examples", "layers", "prose", "public_names", "walks", "streams/dask_cluster"}
-#: Modules that only call another.
-TRIVIAL = {"__main__"}
+#: Modules that only call another, or name types.
+TRIVIAL = {"__main__", "arrays"}
 
 
 def test_tests_mirror_the_sources() -> None:

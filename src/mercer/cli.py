@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sklearn import svm
 from sklearn.datasets import make_friedman1, make_moons
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import train_test_split
 
 import mercer as mc
+from mercer.arrays import AnyArray as Array
 
-Array = np.ndarray[Any, Any]
 _PICTURE = "mercer_demo.png"
 
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from mercer import _core
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.exceptions import (
     DataError,
     DataTypeError,

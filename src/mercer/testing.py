@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError, MercerError, NotDifferentiableError, ParameterError
 from mercer.kernels.base import Kernel, Scope, pairs_of
 from mercer.kernels.categorical import Categorical

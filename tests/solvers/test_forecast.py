@@ -16,7 +16,7 @@ from mercer.exceptions import (
 )
 from mercer.models.gaussian_process import classifier
 from mercer.solvers import forecast
-from mercer.solvers.protocol import PAIR, PAIR_COLUMN
+from mercer.solvers.protocol import MOMENT, PAIR, PAIR_COLUMN
 from solver_data import MATERN, TARGET, TRAIN, name
 
 Array = NDArray[np.floating[Any]]
@@ -60,7 +60,10 @@ SIZES = (200, 1000, 1001, 2000, 3000, 4000, 5000, 8000, 12_000, 20_000, 30_000, 
 def test_more_rows_never_cost_less(
     model: Any, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But for what landmarks save where they take the place of the last solver, at most half."""
+    """But for what landmarks save where they take the place of the last solver, at most half.
+
+    What takes a moment by an exact factor is taken for a moment.
+    """
     monkeypatch.setattr(memory, "available", lambda: 2**34)
     monkeypatch.setattr(forecast, "operations_per_second", lambda: 1e9)
     pair = (PAIR + PAIR_COLUMN * columns) / 1e9
@@ -72,7 +75,7 @@ def test_more_rows_never_cost_less(
         assert one.seconds is not None
         assert other.seconds is not None
         least = 0.5 if kinds[0] != kinds[1] == "NystromSolver" else 1.0
-        assert other.seconds > least * one.seconds
+        assert max(other.seconds, MOMENT / 1e9) >= least * one.seconds
     assert names[0] == "Cholesky"
     assert names[-1] != "Cholesky"
 
@@ -103,12 +106,11 @@ def test_the_matrix_is_taken_while_it_costs_less() -> None:
         return name(mc.forecast(model, np.zeros((n, 8))).chosen)
 
     given, chosen = mc.KernelRidge(mc.RBF(1.0)), mc.KernelRidge(mc.RBF(1.0), "loo")
-    assert taken(given, 1000) == "Cholesky"
-    assert taken(given.set_params(alpha=1e-4), 5000) == "Cholesky"  # iterations would be many
+    assert taken(given, 5000) == "Cholesky"
+    assert taken(given.set_params(alpha=1e-4), 7000) == "Cholesky"  # iterations would be many
     given.set_params(alpha=1.0)
-    assert taken(given, 5000) == "ConjugateGradient"
     assert taken(given, 15_000) == "ConjugateGradient"
-    assert taken(chosen, 1000) == "Cholesky"
+    assert taken(chosen, 2000) == "Cholesky"
     assert taken(chosen, 4000) == "ConjugateGradient"
     # Eleven kernels are compared on 3,000 rows, or on all.
     scales = mc.KernelRidge(mc.RBF(1.0), "loo", length_scales="auto")

@@ -274,8 +274,8 @@ def test_landmarks_by_position_in_both_places() -> None:
         (mc.KernelMachineRegressor(solver=S.Falkon(7)), 32.0 * 7**2),
         (mc.KernelMachineRegressor(solver=S.Spectral()), 8 * 4.2 * 90**2),
         (mc.GaussianProcessRegressor(solver=S.NystromSolver(7)), 80.0 * 7**2),
-        (mc.GaussianProcessRegressor(solver=S.ConjugateGradient(rank=5)), 1.4 * 32.0 * 90 * 5),
-        (mc.GaussianProcessRegressor(solver=S.Cholesky()), 8 * 3.2 * 90**2),
+        (mc.GaussianProcessRegressor(solver=S.ConjugateGradient(rank=5)), 1.4 * 8.0 * 90 * 5),
+        (mc.GaussianProcessRegressor(solver=S.Cholesky()), 8 * 2.7 * 90**2),
     ],
     ids=lambda value: str(value)[:60],
 )

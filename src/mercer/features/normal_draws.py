@@ -8,14 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from mercer.arrays import Float64Array as Array
 from mercer.exceptions import ParameterError
 from mercer.sampling import random_numbers
-
-Array = NDArray[np.float64]
 
 # Number of columns for which scipy has direction numbers.
 _SOBOL_COLUMNS = 21_201

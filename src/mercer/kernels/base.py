@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError, NoFeatureMapError, ParameterTypeError
 from mercer.kernels.heuristics import Scatter, bounded, heuristic_length
 from mercer.kernels.parameters import plain

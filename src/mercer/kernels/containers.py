@@ -15,9 +15,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError, DataTypeError, IndexingError
-
-Array = np.ndarray[Any, Any]
 
 #: Types of narwhals for times and durations.
 _TIMES = (nw.Date, nw.Datetime, nw.Duration)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.exceptions import NoFeatureMapError
 from mercer.kernels.base import Scope
 from mercer.kernels.parameters import Integer, NonNegative, Positive, Real, Scalar

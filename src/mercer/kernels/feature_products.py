@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError, MemoryForecastError, NoFeatureMapError
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.points import Points

@@ -22,10 +22,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
+from mercer.arrays import AnyArray as Array
 from mercer.kernels.parameters import Bounded
 from mercer.sampling import Draw, blocks
-
-Array = np.ndarray[Any, Any]
 
 #: Largest number of points from which the median distance is estimated.
 _SAMPLE = 1000

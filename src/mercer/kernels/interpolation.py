@@ -15,9 +15,8 @@ import numpy as np
 from numpy.polynomial import Polynomial, chebyshev
 from scipy.special import gammaln, kve
 
+from mercer.arrays import AnyArray as Array
 from mercer.parallel import cached_property
-
-Array = np.ndarray[Any, Any]
 
 _PARTS_LOG2 = 2
 _DEGREE = 11

@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mercer import _core
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError, DataTypeError, IndexingError, NotDifferentiableError
 from mercer.kernels.containers import (
     given_names,

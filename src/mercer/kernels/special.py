@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError, DataTypeError, MercerError, ParameterError
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.containers import as_objects, len_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import issparse
 
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.exceptions import (
     DataError,
     DataTypeError,

@@ -331,7 +331,8 @@ class ParameterEntry:
         with np.errstate(over="ignore", under="ignore"):
             moved = self.declaration.from_theta(theta)
         if isinstance(self.stored, Bounded):
-            moved = np.clip(moved, *self._ends())
+            low, high = self._ends()
+            moved = np.clip(moved, low, high)
         # exp(log(x)) need not be x: what does not move keeps its value to the last bit.
         value[self.free] = np.where(theta == self.theta, value[self.free], moved)
         value = value if value.ndim else float(value)

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import _core
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError, DataTypeError, NotDifferentiableError
 from mercer.kernels.containers import (
     as_objects,

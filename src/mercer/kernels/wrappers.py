@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.exceptions import NoFeatureMapError, ParameterError, ParameterTypeError
 from mercer.kernels.base import Kernel, Scope, scoped_children
 from mercer.kernels.heuristics import Scatter, Spread

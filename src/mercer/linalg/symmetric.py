@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from mercer.arrays import AnyArray as Array
 from mercer.sampling import blocks
-
-Array = np.ndarray[Any, Any]
 
 # Number of rows per block of a comparison or a copy.
 _BLOCK = 256

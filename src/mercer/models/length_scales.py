@@ -20,7 +20,7 @@ from mercer.solvers.protocol import RidgeTask
 Grid = str | Sequence[Any] | Mapping[str, Sequence[Any]] | None
 
 # Candidates of a grid whose ends are looked at: fewer are a comparison, and not a grid.
-_LEAST_GRID = 3
+_LEAST_GRID = 4
 # The end of a grid gives a warning if its error is below this share of the next one's.
 _STILL_FALLING = 0.99
 # Errors up to this share of the variance of the targets may be those of data without noise.

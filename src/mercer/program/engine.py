@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer import _core, memory
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.linalg.symmetric import LowerTriangle
 from mercer.parallel import thread_count
 from mercer.program.expression import SEED, Expr, Slot, cached_on_root, constant, joint, substitute

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.exceptions import NotDifferentiableError
 from mercer.program import reference
 from mercer.program.expression import (

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer import _core
+from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError, ParameterError
 from mercer.parallel import thread_count
 from mercer.program.expression import Diagonal, Expr, PointFunction, Scale, Slot, walk
@@ -23,7 +24,6 @@ from mercer.program.operations import TABLE
 if TYPE_CHECKING:
     from mercer.program.lower import Lowered
 
-Array = np.ndarray[Any, Any]
 
 SINGLE: np.dtype[Any] = np.dtype(np.float32)
 DOUBLE: np.dtype[Any] = np.dtype(np.float64)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.parallel import cached_property, thread_count
 from mercer.program.expression import Expr
 from mercer.program.lower import lower

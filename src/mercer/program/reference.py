@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.program.expression import Coordinate, Expr, Slot, walk
 from mercer.program.operations import TABLE
 from mercer.program.pairs import Pairs, evaluate_scalars

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer import _core
-from mercer.arrays import Array
+from mercer.arrays import AnyArray as Array
 from mercer.parallel import thread_count
 from mercer.program.expression import DIFFERENCE, Coordinate, Expr, Slot, cached_on_root, substitute
 from mercer.program.lower import lower

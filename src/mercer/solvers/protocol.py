@@ -284,49 +284,20 @@ class FitTask:
 
 @dataclass(frozen=True, eq=False)
 class RidgeTask(FitTask):
-    """Minimise sum_i w_i (y_i - f(x_i))^2 / 2 + alpha |f - b|^2 / 2.
+    """Minimise sum_i w_i (y_i - f(x_i))^2 / 2 + alpha |f - b|^2 / 2."""
 
-    Attributes
-    ----------
-    owner : str
-        The name of the model, for messages.
-    kernel : Kernel
-        The kernel, resolved.
-    rows : RowSource
-        Points, targets and weights.
-    fit_intercept : bool
-        Whether there is a constant b.
-    alphas : ndarray of shape (a,)
-        The candidates for alpha; one if it is given, none for the default grid.
-    criterion : {"loo", "gcv"}
-        What chooses among several.
-    compares : bool
-        Whether the criterion is wanted even for one alpha: kernels are compared by it.
-    report : callable, optional
-        ``report(answer)``, with a function that makes an answer of the current iterate, after each
-        iteration; True stops.
-    resumes : bool
-        Whether the answer is to hold what a solver can go on from.
-    state : object, optional
-        What an earlier answer held.
-    ridge : str
-        What the user calls alpha.
-    psd : {"raise", "clip", "flip", "shift"}
-        What to do with a matrix that has negative eigenvalues.
-    left_out : LeftOut, optional
-        The rows that are left out to compare candidates; by default each row alone.
-    """
-
-    fit_intercept: bool
-    alphas: Array
-    criterion: str = "loo"
-    compares: bool = False
+    fit_intercept: bool  # whether there is a constant b
+    alphas: Array  # (a,): the candidates; one if alpha is given, none for the default grid
+    criterion: str = "loo"  # what chooses among several: "loo" or "gcv"
+    compares: bool = False  # whether kernels are compared, by the criterion even for one alpha
+    # report(answer), with a function that makes an answer of the current iterate, after each
+    # iteration; True stops
     report: Report | None = None
-    resumes: bool = False
-    state: Any = None
-    ridge: str = "alpha"
-    psd: str = "raise"
-    left_out: LeftOut | None = None
+    resumes: bool = False  # whether the answer is to hold what a solver can go on from
+    state: Any = None  # what an earlier answer held
+    ridge: str = "alpha"  # what the user calls alpha
+    psd: str = "raise"  # what to do with negative eigenvalues: "raise", "clip", "flip" or "shift"
+    left_out: LeftOut | None = None  # rows left out to compare candidates; None: each row alone
 
     @property
     def n(self) -> int:
@@ -445,42 +416,19 @@ class FeatureFunction:
 
 @dataclass(frozen=True, eq=False)
 class RidgeAnswer:
-    """Coefficients over points, and how good they are.
+    """Coefficients over points, and how good they are."""
 
-    Attributes
-    ----------
-    points : Points
-        The points z_j of f(x) = sum_j a_j k(x, z_j) + b.
-    dual : ndarray of shape (m, t)
-        The coefficients a.
-    intercept : ndarray of shape (t,)
-        The constants b.
-    alpha : float
-        The alpha used.
-    quality : dict
-        Fitted attributes that say how good the answer is.
-    errors : ndarray of shape (a,), optional
-        The criterion for each candidate alpha, if there was a choice.
-    warning : str
-        A clause for a warning; empty if all is well.
-    function : FeatureFunction, optional
-        The same function by explicit features, where that is the way to evaluate it.
-    rows : ndarray of shape (m,), optional
-        Which rows of the data the points are, where they are some of them and not all.
-    state : object, optional
-        What the solver can go on from, if it can and the task asks for it.
-    """
-
-    points: Points
-    dual: Array
-    intercept: Array
-    alpha: float
+    points: Points  # the points z_j of f(x) = sum_j a_j k(x, z_j) + b
+    dual: Array  # (m, t): the coefficients a
+    intercept: Array  # (t,): the constants b
+    alpha: float  # the alpha used
+    # fitted attributes that say how good the answer is
     quality: dict[str, Any] = field(default_factory=dict)
-    errors: Array | None = None
-    warning: str = ""
-    function: FeatureFunction | None = None
-    rows: NDArray[np.intp] | None = None
-    state: Any = None
+    errors: Array | None = None  # (a,): the criterion for each alpha, if there was a choice
+    warning: str = ""  # a clause for a warning; empty if all is well
+    function: FeatureFunction | None = None  # the same function, evaluated by explicit features
+    rows: NDArray[np.intp] | None = None  # (m,): the rows that the points are, if not all
+    state: Any = None  # what the solver can go on from, if the task asks for it
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 import mercer as mc
-from mercer.models.gaussian_process.class_evidence import LaplaceObjective
 from model_samples import LABELLED
 
 Array = NDArray[np.floating[Any]]
@@ -41,22 +39,3 @@ def test_a_search_ends_well_from_any_amplitude(start: float, edges: list[float])
     assert np.exp(model.theta_[0]) <= 1e5 * (1 + 1e-9)
     peer = GPC(1.0 * mc.RBF()).fit(X, labels)
     assert model.log_marginal_likelihood_ == pytest.approx(peer.log_marginal_likelihood_, abs=0.01)
-
-
-@pytest.mark.parametrize("y", [TWO, THREE])
-def test_the_posterior_of_all_rows_does_not_depend_on_the_rows_it_starts_from(y: Array) -> None:
-    _, codes = np.unique(y, return_inverse=True)
-    targets = np.eye(3)[codes] if codes.max() > 1 else codes[:, None].astype(float)
-    kernel = 2.0 * mc.RBF(length_scale=0.7)
-    plain = LaplaceObjective(kernel, kernel.prepare(X), targets, None)
-    started = replace(plain, some=plain.sample(len(X) // 2))
-    start = started.start(kernel)
-    one, other = plain.attributes(kernel.theta), started.attributes(kernel.theta)
-    np.testing.assert_allclose(other["dual_coef_"], one["dual_coef_"], atol=1e-7)
-    assert other["log_marginal_likelihood_"] == pytest.approx(one["log_marginal_likelihood_"])
-    # The start is the function of the mode of half of the rows, at all rows.
-    half = started.some
-    assert half is not None
-    dual = half.posterior(half.gram(kernel)).dual
-    assert start is not None
-    np.testing.assert_allclose(start, kernel(X, half.points.data) @ dual, atol=1e-6)

@@ -48,7 +48,6 @@ class LaplaceObjective:
     points: Points
     targets: Array  # (n, C): indicators of the classes; (n, 1) for two classes
     weights: Array | None
-    some: LaplaceObjective | None = None  # some rows, at whose mode the posterior of all starts
     _latent: Array | None = field(default=None, init=False)
 
     @property
@@ -68,13 +67,6 @@ class LaplaceObjective:
     def gram(self, kernel: Kernel) -> Array:
         """The matrix in float64: differences of likelihoods are too small for float32."""
         return np.asarray(kernel(self.points), dtype=np.float64)
-
-    def start(self, kernel: Kernel) -> Array | None:
-        """Where Newton's method starts for all rows: at the function of the mode of some rows."""
-        if self.some is None:
-            return self._latent
-        dual = self.some.posterior(self.some.gram(kernel)).dual
-        return np.asarray(kernel.gram(self.points, self.some.points) @ dual, dtype=np.float64)
 
     def posterior(self, gram: Array) -> Posterior:
         """The latent functions for a kernel matrix."""
@@ -101,7 +93,6 @@ class LaplaceObjective:
     def attributes(self, theta: Array) -> dict[str, Any]:
         """The attributes of a fitted model."""
         kernel = self.kernel.with_theta(theta)
-        self._latent = self.start(kernel)
         posterior = self.posterior(self.gram(kernel))
         return fitted_attributes(kernel, posterior, posterior.dual) | {
             "points_": self.points,
@@ -199,8 +190,7 @@ class LandmarkLaplace:
         assert self.landmarks is not None
         features = LandmarkFeatures.pivoted(kernel, self.landmarks.points)
         matrix = FeatureMatrix(features.rows(self.data.points))
-        start = self.data.start(kernel)
-        posterior = laplace.fit(matrix, self.data.targets, self.data.weights, start=start)
+        posterior = laplace.fit(matrix, self.data.targets, self.data.weights)
         return features, posterior, matrix
 
 

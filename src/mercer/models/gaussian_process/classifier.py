@@ -215,8 +215,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             n, functions = objective.targets.shape
             rows, number = _sizes(objective.kernel, n, functions)
             sample = objective.sample(rows)
-            if sample is not objective:
-                objective.some = sample
             model: Any = objective
             if number:
                 model = LandmarkLaplace(objective, number, type(self).__name__, self.rows_)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from mercer import memory
-from mercer.arrays import Array
+from mercer.arrays import LOG_2PI, Array
 from mercer.checks import require_finite_values
 from mercer.exceptions import ValidityError
 from mercer.gram import Gram
@@ -62,7 +62,6 @@ _BLOCK = 2**22
 _ROUNDING = float(np.finfo(np.float64).eps)
 # Matrices of all pairs of new points that a covariance takes: correlations, and a factor of them.
 _COVARIANCE_MATRICES = 4
-_LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +225,7 @@ class NoiseObjective:
         """The log marginal likelihood and its derivative, in n operations."""
         noise, t = self.data.at(theta).noise, int(self.data.targets.shape[1])
         total = self.eigenvalues + noise.variance
-        constant = float(np.sum(np.log(total))) + len(total) * _LOG_2PI
+        constant = float(np.sum(np.log(total))) + len(total) * LOG_2PI
         constant -= 0.0 if noise.weights is None else float(np.sum(np.log(noise.weights)))
         copies, copies_slope = noise.copies()
         columns = self.rotated
@@ -234,7 +233,7 @@ class NoiseObjective:
             information = float(np.sum(self.ones[:, 0] ** 2 / total))
             mean = self.ones.T @ (columns / total[:, None]) / information
             columns = np.hstack([columns - self.ones * mean, self.ones * np.sqrt(t / information)])
-            constant += float(np.log(information)) - _LOG_2PI
+            constant += float(np.log(information)) - LOG_2PI
         squares = columns**2 / total[:, None]
         value = -0.5 * (t * constant + float(np.sum(squares[:, :t]))) + t * copies
         slope = 0.5 * float(np.sum((squares.sum(axis=1) - t) * noise.variance / total))

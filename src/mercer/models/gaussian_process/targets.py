@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import LOG_2PI, Array
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.parameters import Bounded, Fixed
 
@@ -15,7 +15,6 @@ from mercer.kernels.parameters import Bounded, Fixed
 _CONSTANT = 1e-14
 # Variance of noise at which the search starts, in units of the variance of the targets.
 _START = 0.1
-_LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +181,7 @@ class Noise:
             return 0.0, 0.0
         further = self.weights - 1
         variance = self.diagonal() * self.weights
-        each = further * (_LOG_2PI + np.log(variance)) + np.log(self.weights)
+        each = further * (LOG_2PI + np.log(variance)) + np.log(self.weights)
         return -0.5 * float(each.sum()), -0.5 * float(further.sum())
 
 

@@ -15,6 +15,7 @@ from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks, validity
+from mercer.arrays import Float64Array as Array
 from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, DataWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
@@ -37,7 +38,6 @@ from mercer.solvers.box_qp.kernel_matrix import (
 )
 from mercer.validity.required import gram_matrix, require_positive
 
-Array = NDArray[np.float64]
 Similarity = Literal["raise", "clip", "flip", "shift", "ignore"]
 
 # Number of rows up to which the whole matrix of a kernel that may be invalid is checked; of more

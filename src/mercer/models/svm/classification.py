@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mercer import checks
+from mercer.arrays import Float64Array as Array
 from mercer.estimator.base import shown, store
 from mercer.exceptions import ParameterError
 from mercer.models.svm.base import Similarity, Training
@@ -22,8 +23,6 @@ from mercer.models.svm.over_landmarks import (
 
 if TYPE_CHECKING:
     from mercer.models.svm.search import SVCSearch
-
-Array = NDArray[np.float64]
 
 
 class SVC(SupportVectorClassifier):

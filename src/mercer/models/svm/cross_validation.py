@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from mercer.arrays import Float64Array as Array
 from mercer.estimator.base import shown
 from mercer.exceptions import NumericalWarning, ParameterError, warn
 from mercer.models.svm.base import Training, solve_duals
 from mercer.models.svm.classification import SVC
 from mercer.models.svm.duals import Rows
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
-
-Array = NDArray[np.float64]
 
 
 class Outcome(NamedTuple):

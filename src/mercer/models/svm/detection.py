@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
 from mercer import checks
+from mercer.arrays import Float64Array as Array
 from mercer.estimator.base import store
 from mercer.estimator.iterative import with_callbacks
 from mercer.exceptions import ParameterError
@@ -18,8 +19,6 @@ from mercer.kernels.points import Points
 from mercer.models.explanation import Terms
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
 from mercer.models.svm.duals import Dual, DualSolutions, OneClassDual, Rows, SvddDual
-
-Array = NDArray[np.float64]
 
 
 class SupportVectorDetector(OutlierMixin, SupportVectorMachine):

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from mercer.arrays import Float64Array as Array
 from mercer.sampling import blocks
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
 from mercer.solvers.box_qp.problem import BoxQP, BoxSolution, reduced
 from mercer.solvers.box_qp.smo import refinements_allowed, solve
 
-Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 #: Called after a step with a function that returns the solutions so far; True stops.

@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import Float64Array as Array
 from mercer.estimator.base import shown
 from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.labels import checked_labels, require_two_classes
@@ -28,8 +29,6 @@ from mercer.models.svm.probability import Calibration, calibrated
 from mercer.models.svm.schemes import Codes, Pairs, PairValues, Scheme, scheme_of
 from mercer.parallel import one_thread
 from mercer.sampling import blocks, random_numbers
-
-Array = NDArray[np.float64]
 
 _SHAPES = ("ovr", "ovo")
 # Number of kernel values that are held at a time, where functions of pairs of classes are read.

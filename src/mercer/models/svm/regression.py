@@ -6,18 +6,17 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from mercer import checks
+from mercer.arrays import Float64Array as Array
 from mercer.estimator.base import store
 from mercer.estimator.iterative import with_callbacks
 from mercer.exceptions import DataError, DataWarning, warn
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training, require_range
 from mercer.models.svm.duals import Dual, DualSolutions, NuSvrDual, Rows, SvrDual
-
-Array = NDArray[np.float64]
 
 
 class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):

@@ -22,11 +22,11 @@ from scipy.linalg.lapack import dposv as posv
 from scipy.sparse import coo_array, csr_array, issparse
 from scipy.special import expit, log_expit, logsumexp
 
+from mercer.arrays import Float64Array as Array
 from mercer.models.svm.duals import edges_of, stretches
 from mercer.parallel import cached_property, single_blas
 from mercer.sampling import blocks
 
-Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 # Least distance of the probabilities of a pair from 0 and 1, as in LIBSVM.

@@ -25,6 +25,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from mercer.arrays import Float64Array as Array
 from mercer.checks import NamedArguments
 from mercer.estimator.base import shown
 from mercer.estimator.iterative import with_callbacks
@@ -42,7 +43,6 @@ from mercer.models.svm.fit_warnings import warn_of_folds
 from mercer.parallel import one_thread, thread_count
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
 
-Array = NDArray[np.float64]
 #: A context that callbacks see as one step, given its name and the machine that it fits.
 Step = Callable[..., AbstractContextManager[None]]
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from mercer import _core
-from mercer.arrays import Array
+from mercer.arrays import Float64Array as Array
 from mercer.parallel import thread_count
 from mercer.solvers.box_qp.kernel_matrix import StoredMatrix
 from mercer.solvers.box_qp.problem import (

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
-from mercer.arrays import Array
+from mercer.arrays import Float64Array as Array
 from mercer.exceptions import ValidityError
 from mercer.parallel import single_blas
 from mercer.solvers.box_qp.problem import EPS, BoxQP, Flags, Positions, extremes, reduced

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from mercer.arrays import Float64Array as Array
+
 Flags = NDArray[np.bool_]
 Positions = NDArray[np.int64]
 

@@ -28,7 +28,7 @@ from itertools import pairwise
 import numpy as np
 
 from mercer import _core
-from mercer.arrays import Array
+from mercer.arrays import Float64Array as Array
 from mercer.solvers.box_qp import interior_point
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
 from mercer.solvers.box_qp.problem import (

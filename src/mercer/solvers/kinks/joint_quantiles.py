@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import EPS, Array
 from mercer.linalg.line_search import length_to_minimum
 from mercer.linalg.low_rank import LowRankMatrix
 from mercer.solvers.kinks.certificate import Certificate
@@ -26,7 +26,6 @@ _RIDGE = 1e-10
 _MARGIN = 1e-12
 # Smallest gain, in tolerances, for which coefficients that are not dual feasible are preferred.
 _WORTHWHILE = 0.1
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ class Problem:
         objective = loss + float(np.sum(point.coef * point.gram_coef)) / 2
         # If rows are linearly dependent, coefficients may be huge and their sums rounding error.
         sizes = self.gram.diagonal() @ np.sum(point.coef**2, axis=1) / self.alpha
-        objective += _EPS * float(sizes)
+        objective += EPS * float(sizes)
         if np.any(np.diff(point.residuals, axis=1) < -_VIOLATION * self.scale):
             objective = np.inf
         return State(point.coef, point.intercept, loss, np.inf, False), objective
@@ -142,7 +141,7 @@ class Problem:
         bound = float(self.targets @ coef.sum(axis=1)) - square / 2
         size = float(np.abs(self.targets) @ np.abs(coef).sum(axis=1))
         total = float(np.linalg.norm(coef.sum(axis=0))) if self.fit_intercept else 0.0
-        if total > 100 * _EPS * np.abs(coef).sum():
+        if total > 100 * EPS * np.abs(coef).sum():
             bound = -np.inf
         return coef, bound, size
 
@@ -164,7 +163,7 @@ class Problem:
             gradient = here.slopes.sum(axis=0)
             size = float(np.abs(gradient).max())
             idle = 0 if size < least / 2 else idle + 1
-            if size <= 4 * _EPS * total or idle >= _IDLE_STEPS:
+            if size <= 4 * EPS * total or idle >= _IDLE_STEPS:
                 break
             least = min(least, size)
             curvature = here.curvature()
@@ -189,7 +188,7 @@ class Problem:
             coef, bound, size = self.dual(multiplier)
             certificate.raise_bound(bound)
             certificate.consider(*self.primal(self.at(coef, last.intercept)))
-            rounding = max(rounding, 100 * _EPS * size)
+            rounding = max(rounding, 100 * EPS * size)
         for point in points:
             certificate.consider(*self.primal(point), gain=_WORTHWHILE * certificate.tol)
         if certificate.best is None:  # all points cross so far

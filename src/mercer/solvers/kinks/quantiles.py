@@ -31,7 +31,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import EPS, Array
 from mercer.exceptions import ValidityError
 from mercer.linalg.line_search import length_to_minimum
 from mercer.linalg.low_rank import LowRankMatrix
@@ -66,7 +66,6 @@ _SHORT_STEP = 1e-2
 _IDLE_STEPS = 5
 # A predicted decrease is negligible up to this share of the distance to the next round.
 _NEGLIGIBLE = 1e-6
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def minimise_in_order(
@@ -182,7 +181,7 @@ def _interior(
             smoothed = _SmoothedProblem(problem, path.coef, problem.scale)
             _certify_exact(certificate, point, smoothed)
         yield certificate.best or point.state()
-        finished = (certificate.converged and close) or gap <= max(_LAST * tol, _EPS)
+        finished = (certificate.converged and close) or gap <= max(_LAST * tol, EPS)
         if finished or idle >= _IDLE_STEPS:
             return
 
@@ -225,7 +224,7 @@ class _SmoothedProblem:
         same = length == 1.0 and here.has_active_set_of(self.at(moved.residuals))
         # Stop when the predicted decrease is negligible beside the distance to the next round.
         distance = (here.slopes + self.centre) ** 2 / self.problem.weights[:, None]
-        rounding = _EPS * float(np.sum(np.abs(here.slopes * change)))
+        rounding = EPS * float(np.sum(np.abs(here.slopes * change)))
         negligible = _NEGLIGIBLE * self.gamma / 2 * float(np.sum(distance)) + 10 * rounding
         return moved, same or -slope(0.0) <= negligible
 

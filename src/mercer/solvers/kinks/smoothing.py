@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
-from mercer.arrays import Array
+from mercer.arrays import EPS, Array
 from mercer.linalg.line_search import length_to_minimum
 from mercer.linalg.low_rank import LowRankMatrix, solve_plus_diagonal
 from mercer.solvers.kinks.certificate import Certificate
@@ -54,7 +54,6 @@ _NEGLIGIBLE = 1e-6
 _BISECTIONS = 60
 # Free slopes, relative to the rank of a low-rank matrix, from which Woodbury's formula is faster.
 _WOODBURY = 2
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def _certified(problem: _Problem, certificate: Certificate, point: _Point) -> St
         coef, bound, size = problem.dual(slopes)
         certificate.raise_bound(bound)
         certificate.consider(*problem.primal(coef, intercept))
-        rounding = max(rounding, 100 * _EPS * size)
+        rounding = max(rounding, 100 * EPS * size)
     certificate.consider(*problem.primal(point.coef, point.intercept))
     if certificate.best is None:  # no objective is finite
         return point.state()
@@ -215,7 +214,7 @@ class _Problem:
         same = same and np.array_equal(slopes[~free], again[~free])
         # Stop when the predicted decrease is negligible beside the cost of smoothing.
         cost = float(np.sum(slopes[free] * residuals[free]))
-        rounding = _EPS * float(np.abs(slopes) @ np.abs(change))
+        rounding = EPS * float(np.abs(slopes) @ np.abs(change))
         negligible = -slope(0.0) <= _NEGLIGIBLE * cost + 10 * rounding
         return moved, negligible or bool(length == 1.0 and same)
 
@@ -264,7 +263,7 @@ class _Problem:
         """The best intercept and its residuals, if no slope is free to move it."""
         kinks, residuals = self.kinks, point.residuals
         slopes = kinks.slopes(residuals, gamma)
-        balanced = abs(slopes.sum()) <= _EPS * np.abs(slopes).sum()
+        balanced = abs(slopes.sum()) <= EPS * np.abs(slopes).sum()
         if not self.fit_intercept or kinks.are_free(slopes).any() or balanced:
             return point.intercept, residuals
         low, high = -float(residuals.max()) - gamma, -float(residuals.min()) + gamma
@@ -296,7 +295,7 @@ class _Problem:
         bound = -float(slopes @ self.kinks.location) - float(coef @ self.times_gram(coef)) / 2
         size = float(np.abs(slopes) @ np.abs(self.kinks.location))
         total = abs(float(coef.sum())) if self.fit_intercept else 0.0
-        if total > 100 * _EPS * np.abs(coef).sum():
+        if total > 100 * EPS * np.abs(coef).sum():
             bound = -np.inf
         return coef, bound, size
 

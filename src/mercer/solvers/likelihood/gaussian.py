@@ -25,7 +25,7 @@ import numpy as np
 from scipy.linalg import get_blas_funcs
 
 from mercer import _core
-from mercer.arrays import Array
+from mercer.arrays import LOG_2PI, Array
 from mercer.checks import require_finite_values
 from mercer.linalg.cholesky import Advice, Factor, Jitter, factorise, with_jitter
 from mercer.linalg.symmetric import LowerTriangle
@@ -36,8 +36,6 @@ NOISE = Advice(
     "repair the matrix with mercer.validity.repair and pass it to Precomputed(), or use a kernel "
     "whose is_psd is True",
 )
-
-_LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +141,7 @@ class Precision:
         if self.mean is not None:
             inverse -= self.mean.root * self.mean.root.T
         diagonal = inverse.diagonal().copy()[:, None]
-        terms = np.log(diagonal) - self.dual**2 / diagonal - _LOG_2PI
+        terms = np.log(diagonal) - self.dual**2 / diagonal - LOG_2PI
         shifted = inverse @ (self.dual / diagonal)
         weights = np.sum((1 + self.dual**2 / diagonal) / (2 * diagonal), axis=1)
         inverse *= np.sqrt(weights)
@@ -173,7 +171,7 @@ def _solutions(solved: Array, targets: Array) -> tuple[Array, ConstantMean | Non
 def _log_likelihood(
     targets: Array, dual: Array, log_determinant: float, mean: ConstantMean | None
 ) -> float:
-    constant = log_determinant + len(targets) * _LOG_2PI
+    constant = log_determinant + len(targets) * LOG_2PI
     if mean is not None:
-        constant += float(np.log(mean.information)) - _LOG_2PI
+        constant += float(np.log(mean.information)) - LOG_2PI
     return -0.5 * (float(np.vdot(targets, dual)) + int(targets.shape[1]) * constant)

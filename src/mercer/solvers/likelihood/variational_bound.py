@@ -41,14 +41,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve, eigh, qr, solve_triangular
 
-from mercer.arrays import Array
+from mercer.arrays import EPS, LOG_2PI, Array
 from mercer.linalg.blocked import cholesky, multiply
 from mercer.linalg.symmetric import mirror
 from mercer.linalg.whitening import Whitening
 from mercer.parallel import cached_property
-
-_LOG_2PI = float(np.log(2 * np.pi))
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +182,7 @@ class Elbo:
         sums = self.sums
         largest = float(sums.squares.diagonal().max(initial=0.0))
         smallest = float(self.root.diagonal().min(initial=np.inf)) ** 2
-        return _EPS * max(largest / smallest, sums.energy / (sums.rows * self.n_targets))
+        return EPS * max(largest / smallest, sums.energy / (sums.rows * self.n_targets))
 
     @cached_property
     def weights(self) -> Array:
@@ -217,7 +214,7 @@ class Elbo:
         """The density of the targets, whose quadratic form is y' (Q + shift D)^-1 y."""
         sums = self.sums
         constant = sums.log_noise + 2 * float(np.sum(np.log(self.root.diagonal())))
-        constant += (sums.rows - bool(sums.weight)) * _LOG_2PI
+        constant += (sums.rows - bool(sums.weight)) * LOG_2PI
         if sums.weight:
             constant += float(np.log(sums.weight))
         root = self.root if shift == 1 else self._shifted_root(shift)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve, lapack
 
-from mercer.arrays import Array
+from mercer.arrays import EPS, Array
 from mercer.exceptions import ValidityError
 from mercer.linalg import blocked
 from mercer.linalg.cholesky import climb, in_fortran_order, rungs
@@ -19,7 +19,6 @@ Operator = Callable[[Array], Array]
 
 # Largest jitter, as a fraction of the mean diagonal entry.
 _MOST_JITTER = 1e-3
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ def _with_jitter(gram: Array, scales: Array, shift: float) -> Any:
         blocked.scaled_triangle(gram, scales, shift + jitter * mean, upper)
         return upper if blocked.factorise(upper) else None
 
-    if climb(attempt, chain([0.0], rungs(len(gram) * _EPS, _MOST_JITTER, 100))) is not None:
+    if climb(attempt, chain([0.0], rungs(len(gram) * EPS, _MOST_JITTER, 100))) is not None:
         return upper, False
     raise ValidityError(
         "the Gram matrix is not positive semi-definite: no small multiple of the identity makes it "

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import EPS, Array
 from mercer.linalg.blocked import multiply
 from mercer.linalg.line_search import decreases_enough, length_to_minimum
 from mercer.linalg.low_rank import LowRankMatrix
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 _FLAT = 0.9
 # The last step aims at a gradient of this share of the tolerance.
 _SURPLUS = 0.1
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +129,7 @@ class _Point:
     @property
     def rounding(self) -> float:
         """Rounding error of a difference of two objectives."""
-        return 4 * _EPS * abs(self.objective)
+        return 4 * EPS * abs(self.objective)
 
     @property
     def gradient(self) -> Array:
@@ -191,7 +190,7 @@ class _Problem:
         # Less precise products have a larger tolerance.
         hessian, tol = self.loss.hessian(point.values), max(self.tol, self.gram.least_tolerance)
         rounding = hessian.absolute_product(value_rounding(self.gram, point.coef, point.values))
-        rounding = 8 * stalled * (rounding + _EPS * np.abs(derivative))
+        rounding = 8 * stalled * (rounding + EPS * np.abs(derivative))
         parts = hessian.absolute_product(point.values) + np.abs(derivative)
         root_trace = float(np.sqrt(self.alpha * self.gram.diagonal().sum()))
         gram_gradient = self.gram @ gradient
@@ -222,4 +221,4 @@ def value_rounding(
     """A bound of the rounding errors of values G T + b, from the sizes of their terms."""
     diagonal = np.maximum(gram.diagonal(), 0.0)
     terms = np.sqrt(diagonal[:, None] * (diagonal @ coef**2))
-    return np.asarray(_EPS * (np.abs(values) + terms))
+    return np.asarray(EPS * (np.abs(values) + terms))

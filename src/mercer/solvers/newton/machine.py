@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import memory
-from mercer.arrays import Array
+from mercer.arrays import EPS, Array
 from mercer.rows.rows import InMemory
 from mercer.solvers.newton import method
 from mercer.solvers.newton.method import Start, State
@@ -23,7 +23,6 @@ from mercer.solvers.protocol import FeatureFunction, FitTask
 
 # Number of matrices of the size of the Hessian that are in memory at a time.
 _MATRICES = 4
-_EPS = float(np.finfo(np.float64).eps)
 # Largest relative rounding error of values of a converged function.
 _FEW_DIGITS = 1e-4
 
@@ -71,7 +70,7 @@ class MachineTask(FitTask):
 
 def cancels(terms: float, values: float) -> bool:
     """Whether few digits are left of values, from a bound of the terms that add up to them."""
-    return bool(_EPS * terms > _FEW_DIGITS * values)
+    return bool(EPS * terms > _FEW_DIGITS * values)
 
 
 class SpanMachine(ABC):

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_solve
 
-from mercer.arrays import Array
+from mercer.arrays import EPS, Array
 from mercer.exceptions import ValidityError
 from mercer.linalg import conjugate_gradient
 from mercer.linalg.blocked import multiply
@@ -55,7 +55,6 @@ _SMALL = 1000
 _RANK = 10
 # Number of rows of the factor that are weighted at a time.
 _PANEL = 2048
-_EPS = float(np.finfo(np.float64).eps)
 # Parameters to raise if the iterations do not converge, for messages.
 _REMEDIES = "max_iter or rank of the solver, or alpha"
 
@@ -82,7 +81,7 @@ class Products:
         rank = max(_SMALL, int(_RANK * np.sqrt(len(gram))))
         diagonal = np.maximum(gram.diagonal(), 0.0)
         factor = pivoted_cholesky(lambda some: gram[:, some], diagonal, rank, rng=0).factor
-        return cls(gram.__matmul__, diagonal, _EPS, factor=factor, stored=True)
+        return cls(gram.__matmul__, diagonal, EPS, factor=factor, stored=True)
 
     @property
     def low_rank(self) -> Products | None:
@@ -91,7 +90,7 @@ class Products:
             return None
         near = LowRankMatrix(self.factor)
         diagonal = near.diagonal()
-        return replace(self, multiply=near.__matmul__, values=diagonal, eps=_EPS, means=None)
+        return replace(self, multiply=near.__matmul__, values=diagonal, eps=EPS, means=None)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -240,7 +239,7 @@ class _Preconditioner:
         self.system, self.factor = system, factor[:, :_COLUMNS]
         square = self._square()
         # A smaller addition to the diagonal would be lost in rounding.
-        noise = 16 * len(square) * _EPS * float(np.linalg.norm(square))
+        noise = 16 * len(square) * EPS * float(np.linalg.norm(square))
         square.flat[:: len(square) + 1] += max(1.0, noise)
         self.cholesky = factorised(square)
 
@@ -286,7 +285,7 @@ class _JointPreconditioner:
     def __init__(self, system: _System, hessian: SoftmaxHessian, inverse: LowRankInverse) -> None:
         self.shape, self.inverse = system.shape, inverse
         values, self.eigenvectors = np.linalg.eigh(hessian.mean_square())
-        least = _EPS * max(float(values[-1]), np.finfo(np.float64).tiny / _EPS)
+        least = EPS * max(float(values[-1]), np.finfo(np.float64).tiny / EPS)
         self.shifts: Array = 1 / (system.matrix.scale * np.maximum(values, least))
 
     def __call__(self, columns: Array, shifts: Array) -> Array:

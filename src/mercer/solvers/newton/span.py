@@ -23,7 +23,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import EPS, Array
 from mercer.linalg.line_search import decreases_enough
 from mercer.rows.rows import RowSource
 from mercer.solvers.newton import method
@@ -46,7 +46,6 @@ _LENGTHS = tuple(0.5**i for i in range(12))
 _SHORTEST = 1e-12
 # A full step is taken if the slope at its end is at most this share of the slope at its start.
 _FLAT = 0.9
-_EPS = float(np.finfo(np.float64).eps)
 
 # Ratio of successive alphas during the first steps.
 _FALL = 10.0
@@ -177,16 +176,16 @@ class Problem:
         slopes, curvatures, products = np.sqrt(sums.sizes)
         max_norm, size = self.span.max_norm, self._value_size(point.coordinates)
         rounding = self.span.whitening_condition * slopes + curvatures * size
-        rounding *= 8 * stalled * _EPS * max_norm
+        rounding *= 8 * stalled * EPS * max_norm
         parts = max_norm * np.sqrt(len(self.rows)) * float(slopes + products)
         residual, bound = error / terms if terms > 0 else 0.0, error**2 / (2 * self.alpha)
         # By strong convexity the objective is at most `bound` above its minimum.
-        at_rounding = stalled and bound <= _EPS * abs(point.objective)
+        at_rounding = stalled and bound <= EPS * abs(point.objective)
         small = at_rounding or is_small(error, terms, tol, rounding, parts)
         if self.fit_intercept:
             total = float(np.linalg.norm(sums.grad_intercept))
             terms = float(sums.abs_grad_intercept.sum())
-            rounding = 8 * stalled * _EPS * (terms + np.sqrt(len(self.rows)) * curvatures * size)
+            rounding = 8 * stalled * EPS * (terms + np.sqrt(len(self.rows)) * curvatures * size)
             small = small and is_small(total, terms, tol, rounding)
             residual = max(residual, total / terms if terms > 0 else 0.0)
             error = float(np.hypot(error, total))
@@ -214,7 +213,7 @@ class Problem:
         gradient = self.span.gradient_to_coordinates(sums.grad_coef) + self.alpha * coordinates
         objective = float(sums.losses[0]) + self.alpha / 2 * float(np.sum(coordinates**2))
         values = float(np.sqrt(sums.sizes[0])) * self._value_size(coordinates)
-        rounding = 4 * _EPS * (abs(objective) + values)
+        rounding = 4 * EPS * (abs(objective) + values)
         return Point(coordinates, intercept, sums, gradient, objective, rounding)
 
 
