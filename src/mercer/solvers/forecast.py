@@ -3,16 +3,8 @@
 For each kind of model there is an ordered list of candidates. "auto" takes the first without an
 obstacle, and prices no other. The table of `mercer.forecast` prices all.
 
-=======================  ==============  =====================  ================
-limit                    kernel ridge    machines               Gaussian process
-=======================  ==============  =====================  ================
-1. few own features      `Primal`        `Primal`               `Primal`
-2. matrix fits           cheaper than 3  cheaper than 3         15,000 rows
-3. by products           100,000 rows    half a minute, smooth  100,000 rows
-4. more, or in blocks    landmarks       landmarks              landmarks
-=======================  ==============  =====================  ================
-
-The second is `Cholesky`, the third `ConjugateGradient`, the last `NystromSolver`. A kernel that is
+The first is `Primal`, for few features of the kernel's own, the second `Cholesky`, the third
+`ConjugateGradient`, the last `NystromSolver`; docs/many_rows.md has the limits. A kernel that is
 not known to be valid takes the whole matrix however many rows there are, if it fits. Losses with
 kinks go from the matrix to landmarks. Costs are the operations of `Solver.cost`, so that the choice
 does not depend on the machine. Kernel ridge without any other way takes conjugate gradients beyond
@@ -232,7 +224,7 @@ class RidgeFit(Priced):
         """Solvers by features, by the matrix, by products with it, and by landmarks."""
         n = self.n
         yield Primal(), f"the kernel has fewer features than would pay for {n} rows"
-        fits = f"the matrix of {n} rows fits, and costs less than iterations"
+        fits = f"the matrix of {n} rows fits, and takes a moment or less than iterations"
         if n > min(FEW_ROWS, self.dense_rows) and self.needs_matrix:
             fits = f"{as_reason(self.needs_matrix)}, and the matrix of {n} rows fits"
         yield Cholesky(), fits

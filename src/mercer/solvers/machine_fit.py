@@ -188,7 +188,7 @@ class MachineFit(Priced):
         """Features, the matrix, products with it, landmarks."""
         n = self.n
         yield Primal(), f"the kernel has few features beside {n} rows"
-        fits = f"the matrix of {n} rows fits, and costs less than iterations"
+        fits = f"the matrix of {n} rows fits, and takes a moment or less than iterations"
         yield Cholesky(), as_reason(self.needs_matrix) or fits
         why = f"products with the matrix of {n} rows cost less than factors of it"
         yield ConjugateGradient(random_state=0), why

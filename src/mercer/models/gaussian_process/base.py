@@ -84,8 +84,6 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
             unequal = False
         return _OF_STANDARDISED if unequal else _DEFAULT
 
-    # The marginal likelihood --------------------------------------------------------------------
-
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float:
         """The log marginal likelihood of the fitted data at other hyper-parameters.
 
@@ -143,8 +141,6 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
             )
         return vector
 
-    # The search ---------------------------------------------------------------------------------
-
     def _search(self, data: Any, objective: Objective, **options: Any) -> Callable[..., Optimum]:
         """A search of an objective from the start of the hyper-parameters and from restarts."""
         options["starts"] = data.starts(self.n_restarts, self.random_state)
@@ -196,8 +192,6 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
             if str(error).startswith(owner):
                 raise
             raise type(error)(f"{owner}: {error}") from error
-
-    # Checks -------------------------------------------------------------------------------------
 
     def _check_learning(self) -> None:
         checks.require_flags(self, "learn")

@@ -100,8 +100,6 @@ class LaplaceObjective:
             "_features": None,
         }
 
-    # Some of the rows -----------------------------------------------------------------------------
-
     def sample(self, number: int) -> LaplaceObjective:
         """The objective of some rows, with every class in its share of them."""
         if number >= len(self.points):

@@ -189,8 +189,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         "which takes blocks"
     )
 
-    # Fitting --------------------------------------------------------------------------------------
-
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find the mode of the latent functions, and learn the kernel's free parameters.
@@ -294,8 +292,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             "training rows the class that is likeliest on average is not that at the mode, because "
             f"the latent functions vary too much ({remedy})"
         )
-
-    # Prediction -----------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Labels:
         """Predict the most probable label.
@@ -403,8 +399,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
                 prior = prior - np.einsum("ij,ij->i", cross, cross)
             # The transpose is in Fortran order, which LAPACK takes without a copy.
             yield self._posterior.curvature.covariance(cross.T, prior)
-
-    # Checks ---------------------------------------------------------------------------------------
 
     def _check_gram(self, objective: LaplaceObjective) -> None:
         """Refuse a Gram matrix that is not finite or not positive semi-definite."""

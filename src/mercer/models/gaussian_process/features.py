@@ -220,8 +220,6 @@ class FeaturePosterior(ABC):
         own = {"points_": self.points, "_posterior": self, "_objective": self.objective}
         return common | self.quality(scaling) | own
 
-    # New points ---------------------------------------------------------------------------------
-
     def variance(self, points: Points) -> Array:
         """The variance of the function at every point, in blocks."""
         parts = [points[rows] for rows in blocks(len(points), self.view.width)]
@@ -256,8 +254,6 @@ class FeaturePosterior(ABC):
     def draws(self, points: Points, number: int, rng: Any) -> Array:
         """Functions at all points, of shape (m, n_targets, number)."""
         return self.covariance(points).draws(self.mean(points), number, rng)
-
-    # Other rows ---------------------------------------------------------------------------------
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> FeaturePosterior:
         """The posterior after further rows, with the features as they are."""

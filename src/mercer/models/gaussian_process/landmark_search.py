@@ -142,8 +142,6 @@ class LandmarkSearch:
         rounding = self.current.rounding_at(theta)
         return max(_GAIN * len(self.data.points), _GAIN_IN_ROUNDING * rounding)
 
-    # Landmarks ----------------------------------------------------------------------------------
-
     def _start(self, pilot: Optimum | None) -> tuple[Array, Array | None]:
         """Where to begin, with landmarks for it: the pilot's maximum, unless the start is better.
 
@@ -201,8 +199,6 @@ class LandmarkSearch:
             and len(self.current.landmarks) < len(self.data.points)
         )
 
-    # The whole matrix ---------------------------------------------------------------------------
-
     def _by_whole_matrix(
         self, candidates: list[Array], scales: Array | None, starts: Any
     ) -> Optimum:
@@ -236,8 +232,6 @@ class LandmarkSearch:
         order = [candidates[i] for i in np.argsort(values)[::-1]]
         others = [theta for theta in order if np.abs(theta - order[0]).max() > _APART]
         return [order[0], *others[:1]]
-
-    # Positions ----------------------------------------------------------------------------------
 
     def _require_positions(self) -> Positions:
         """The positions of all rows; a kernel without derivatives in them is refused at once."""

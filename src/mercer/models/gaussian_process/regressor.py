@@ -301,8 +301,6 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         self.normalize_y = normalize_y
         self.solver = solver
 
-    # Fitting ------------------------------------------------------------------------------------
-
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyper-parameters and condition on the data.
@@ -402,8 +400,6 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         if self.jitter_ > before:
             warn(f"{type(self).__name__}.update: {posterior.warning}.", NumericalWarning)
         return self
-
-    # Prediction ---------------------------------------------------------------------------------
 
     def predict(
         self,
@@ -520,8 +516,6 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]
         return self._scaling.shaped(paths)
 
-    # Leave-one-out ------------------------------------------------------------------------------
-
     @cached_property
     def loo_predictions_(self) -> NormalPredictions:
         """Mean and variance of each target given all others."""
@@ -539,8 +533,6 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             residuals, variances = self._posterior.leave_one_out()
         terms = residuals**2 / variances[:, None] + np.log(2 * np.pi * variances)[:, None]
         return -0.5 * float(terms.sum()) - self._scaling.log_volume(len(residuals))
-
-    # The search ---------------------------------------------------------------------------------
 
     def _prepare(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
@@ -623,8 +615,6 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         if isinstance(self._posterior, IteratedPosterior):
             self.converged_ = optimum.converged and not self._posterior.answer.warning
         return optimum
-
-    # Checks -------------------------------------------------------------------------------------
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

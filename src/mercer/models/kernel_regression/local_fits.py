@@ -186,8 +186,6 @@ class Smoother:
             shares = np.where(largest > self.smallest_sum, nearest, shares)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
-    # Leaving one out ------------------------------------------------------------------------------
-
     def loo_residuals(self) -> Array:
         """Targets minus the predictions from the other rows."""
         fits = (self._left_out(rows)[-1] for rows in self.blocks(len(self.points)))

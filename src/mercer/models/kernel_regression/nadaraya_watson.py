@@ -226,8 +226,6 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
         if len(self.points_) < 2:
             raise AttributeError(f"{name} needs at least two rows")
 
-    # Fitting --------------------------------------------------------------------------------------
-
     def _default_kernel(self) -> Kernel:
         return RBF(length_scale="scale")  # the bandwidth is one number to find
 

@@ -123,8 +123,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             return HalfSquare()
         return super()._replaceable(name, given)
 
-    # The problem --------------------------------------------------------------------------------
-
     def _problem(
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[MachineProblem, Data | None, Any]:
@@ -225,8 +223,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         """The weight of the penalty."""
         return float(self.alpha)
 
-    # Solvers ------------------------------------------------------------------------------------
-
     _kinked_share: ClassVar[float] = 1.0  # work of a loss with kinks, over that of a quantile
 
     def _chosen_solver(self, problem: MachineFit) -> Any:
@@ -307,8 +303,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             f"{error:.3g}, more than tol = {self.tol:g} allows; {remedy}.",
             NumericalWarning,
         )
-
-    # Parameters ---------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__

@@ -83,8 +83,6 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
     _rows_seen: int
     _for_blocks = "fit goes over rows in memory; pass arrays, or the blocks to partial_fit in turn"
 
-    # Implemented by subclasses --------------------------------------------------------------------
-
     @abstractmethod
     def _advance(self, progress: Progress, rows: Rows, training: TrainingRows) -> Progress:
         """Learn from a mini-batch, given by positions in the pool."""
@@ -100,8 +98,6 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
     @abstractmethod
     def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
         """Whether learning is complete after a pass over n rows, of at most `passes`."""
-
-    # Learning -------------------------------------------------------------------------------------
 
     def _fit_passes(self, training: TrainingRows, passes: int, X: Any, y: Any) -> None:
         """Go over the rows several times, and report every mini-batch to callbacks."""

@@ -216,8 +216,6 @@ class BudgetedRowPass(Batch):
         members = np.array(self.members, dtype=np.intp)
         return replace(self.expansion, active=self.columns[members], coef=self.coef[members])
 
-    # Operations of budgets ------------------------------------------------------------------------
-
     def change(self, column: int, increment: Array) -> None:
         """Add to the coefficient of one column."""
         self.coef[column] += increment

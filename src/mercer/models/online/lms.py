@@ -194,8 +194,6 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
     ) -> None:
         store(self, locals())
 
-    # Public methods -------------------------------------------------------------------------------
-
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from the rows, beginning with the function zero.
@@ -247,8 +245,6 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
             self._fit_rows(training, 1, lambda fitted: False)
         return self
 
-    # Data -----------------------------------------------------------------------------------------
-
     def _first_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingRows:
         X = self._in_one_piece(X, y)
         kernel = self._kernel_of_model(X, y, sample_weight)
@@ -283,8 +279,6 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         targets = self._target_columns(y, len(points)).astype(float)
         weights = self._validate_weights(sample_weight, targets)
         return TrainingRows(points, targets, np.ones(len(points)) if weights is None else weights)
-
-    # Single rows ----------------------------------------------------------------------------------
 
     def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
         return progress.n_iter == passes
@@ -334,8 +328,6 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
             return learned | {"coef_": self._shaped(f.weights)}
         return learned | f.dictionary() | {"dual_coef_": self._shaped(f.coef)}
 
-    # All rows at once -----------------------------------------------------------------------------
-
     def _fit_batch(self, training: TrainingRows, X: Any, y: Any) -> None:
         n, has_features = len(training.points), self.feature_map is not None
         if has_features:
@@ -380,8 +372,6 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         n = len(training.points)
         rows = {"rows_": np.arange(n), "_rows_seen": n}
         return learned | rows | {"points_": training.points, "dual_coef_": coef}
-
-    # Parameters -----------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         self._check_online_parameters()

@@ -123,8 +123,6 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
     ) -> None:
         store(self, locals())
 
-    # Public methods -------------------------------------------------------------------------------
-
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Go over the rows until a pass makes no mistake, beginning with the function zero.
@@ -193,8 +191,6 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
             self._fit_rows(training, 1, lambda fitted: False)
         return self
 
-    # Data -----------------------------------------------------------------------------------------
-
     def _first_rows(
         self,
         X: Any,
@@ -242,8 +238,6 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
                 f"classes {self.classes_.tolist()} of the first call; list it there in classes=."
             )
         return TrainingRows(points, np.searchsorted(self.classes_, labels), weights)
-
-    # Learning -------------------------------------------------------------------------------------
 
     @property
     def _outputs(self) -> int:

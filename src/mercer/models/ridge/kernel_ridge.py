@@ -192,8 +192,6 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         self.solver = solver
         self.warm_start = warm_start
 
-    # Fitting ------------------------------------------------------------------------------------
-
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Fit the model.
@@ -299,8 +297,6 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             function=answer.function,
             feature_names=model._names_seen,
         )
-
-    # The problem ----------------------------------------------------------------------------------
 
     @property
     def _searches(self) -> bool:
@@ -418,8 +414,6 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             attributes["rows_"] = answer.rows
         return attributes | answer.quality
 
-    # Solvers --------------------------------------------------------------------------------------
-
     def _fit_problem(
         self, rows: RowSource, kernels: Sequence[Kernel], *, searches: bool
     ) -> RidgeFit:
@@ -459,8 +453,6 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         problem = self._fit_problem(rows, self._candidates(rows), searches=self._searches)
         asked = None if self.solver == "auto" else priced(problem, self.solver)
         return forecast(problem, asked)
-
-    # Parameters -----------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__

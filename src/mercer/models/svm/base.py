@@ -126,8 +126,6 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         is_name = kernel_names.is_name(self.kernel)
         return kernel_names.outline(self.kernel) if is_name else super()._tagged_kernel()
 
-    # Fitting --------------------------------------------------------------------------------------
-
     def _read_points(self, X: Any) -> tuple[Kernel, Points]:
         """The kernel, and the rows as it takes them; a fitted machine has copies of some."""
         given = None if self.kernel is None else self._tagged_kernel()
@@ -268,8 +266,6 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             "objective_": float(solutions.objective[0]),
         }
 
-    # The function ---------------------------------------------------------------------------------
-
     @property
     def _coefficients(self) -> Array:
         return np.asarray(self._expansion.toarray() if self._has_pairs else self._expansion)
@@ -305,8 +301,6 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             coef = np.asarray((rows.T @ self._coefficients).T)
             coef.flags.writeable = False
         return coef
-
-    # Parameters -----------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__

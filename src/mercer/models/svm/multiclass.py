@@ -141,8 +141,6 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             "objective_": solutions.objective,
         }
 
-    # Predictions ----------------------------------------------------------------------------------
-
     def decision_function(self, X: Any) -> Array:
         """The values of the functions, or what they say together of each class.
 
@@ -246,8 +244,6 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             )
         return self._read(X, self._calibration.log_probabilities)
 
-    # Explanations: the sum of what the functions say of a class -----------------------------------
-
     def _function_values(self, X: Any) -> Array:
         if len(self.classes_) == 2:
             return self._read(X, lambda values: values[:, 0])
@@ -267,8 +263,6 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         directions = self._scheme.directions
         summed = self._expansion @ directions
         return summed.toarray() if issparse(summed) else summed, self.intercept_ @ directions
-
-    # Parameters -----------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -256,8 +256,6 @@ class SVCSearch(
         tags.input_tags = get_tags(model).input_tags
         return tags
 
-    # Candidates and folds -------------------------------------------------------------------------
-
     def _splits(self, X: Any, y: NDArray[Any], groups: ArrayLike | None) -> list[tuple[Rows, Rows]]:
         """Rows to learn from and rows left out, which may be given as lists or flags, too."""
         every = np.arange(len(y))
@@ -383,8 +381,6 @@ class SVCSearch(
         else:
             with ThreadPoolExecutor(min(thread_count(), len(folds))) as pool:
                 yield from pool.map(one_thread()(path), folds)
-
-    # The best -------------------------------------------------------------------------------------
 
     best_estimator_: SVC
 

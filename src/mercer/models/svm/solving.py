@@ -161,8 +161,6 @@ class _Jobs:
         if self._stop.is_set():
             raise KeyboardInterrupt
 
-    # Batches of small problems --------------------------------------------------------------------
-
     def _batches(self, small: Rows) -> Iterator[None]:
         """Solve small problems with finite costs, tile by tile of the matrix."""
         if not np.isfinite(self.dual.costs).all():

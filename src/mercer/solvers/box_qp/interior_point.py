@@ -187,8 +187,6 @@ class _Path:
             length = min(length, float(np.min(-value[falls] / change[falls], initial=1.0)))
         return length
 
-    # The end --------------------------------------------------------------------------------------
-
     def finished(self) -> Array | None:
         """The best of the iterate and of the solutions that it suggests."""
         width = self._high - self._low

@@ -162,8 +162,6 @@ class _Descent:
         if self._coefficients.any():
             self._product = self._product_of(self._coefficients, precise=precise)
 
-    # A slow descent -------------------------------------------------------------------------------
-
     def allow(self, more: int) -> None:
         """Allow more exchanges."""
         self._limit, self._left = self._limit + more, max(self._left, 0) + more
@@ -187,8 +185,6 @@ class _Descent:
     def _ascents(self) -> Array:
         """The slopes at which the objective decreases if variables rise."""
         return -(self._product[self._qp.rows] + self._qp.linear)
-
-    # Precision ------------------------------------------------------------------------------------
 
     def is_certified(self) -> bool:
         """Whether the violation is small in float64.
@@ -221,8 +217,6 @@ class _Descent:
         self._product, self._drift = self._product_of(self._coefficients, precise=True), 0.0
         self._rounded = self._rounded[:0]
         return True
-
-    # Rounds ---------------------------------------------------------------------------------------
 
     def run_all(self, report: Report | None, *, precise: bool) -> None:
         """Run rounds in float32, unless they are to be precise, and then in float64."""

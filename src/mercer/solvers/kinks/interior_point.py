@@ -108,8 +108,6 @@ class InteriorPoint:
             np.full((n, k - 1), problem.scale),
         )
 
-    # The iterate --------------------------------------------------------------------------------
-
     @property
     def coef(self) -> Array:
         """The multipliers as alpha times coefficients of the points."""
@@ -144,8 +142,6 @@ class InteriorPoint:
             (at.under, at.slopes - self._low),
             (at.rise, at.rise_multiplier),
         ]
-
-    # A step -------------------------------------------------------------------------------------
 
     def step(self) -> float:
         """Take one step and return its length."""

@@ -78,8 +78,6 @@ class Problem:
         gram_coef = np.asarray(self.gram @ coef / self.alpha)
         return Point(coef, intercept, gram_coef, gram_coef + intercept - self.targets[:, None])
 
-    # Order --------------------------------------------------------------------------------------
-
     def is_in_order(self, point: Point) -> bool:
         """Whether each function is above the previous one by more than rounding, or equal to it."""
         apart = np.all(np.diff(point.residuals, axis=1) >= self._margin(point), axis=0)
@@ -102,8 +100,6 @@ class Problem:
         values = point.gram_coef + point.intercept
         rounding = value_rounding(self.gram, point.coef / self.alpha, values)
         return _MARGIN * self.scale + 16 * float(rounding.max())
-
-    # Both sides of the gap ----------------------------------------------------------------------
 
     def primal(self, point: Point) -> tuple[State, float]:
         """The separated functions with their loss, and their objective: infinite if they cross."""

@@ -184,8 +184,6 @@ class _Problem:
         residuals = self.kinks.values_at_rows(gram_coef + intercept) - self.kinks.location
         return _Point(coef, intercept, gram_coef, residuals, np.zeros_like(residuals))
 
-    # A step -----------------------------------------------------------------------------------
-
     def step(self, point: _Point, gamma: float) -> tuple[_Point, bool]:
         """One Newton step on the smoothed problem, and whether it has led to the minimum."""
         kinks = self.kinks
@@ -273,8 +271,6 @@ class _Problem:
             low, high = (middle, high) if total < 0 else (low, middle)
         shift = (low + high) / 2
         return point.intercept + shift, residuals + shift
-
-    # Both sides of the gap ----------------------------------------------------------------------
 
     def exact(self, point: _Point) -> tuple[Array, float]:
         """The slopes and the intercept of the solution if the free terms are at their kinks."""
