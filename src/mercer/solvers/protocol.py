@@ -426,7 +426,7 @@ class RidgeAnswer:
     quality: dict[str, Any] = field(default_factory=dict)
     errors: Array | None = None  # (a,): the criterion for each alpha, if there was a choice
     warning: str = ""  # a clause for a warning; empty if all is well
-    function: FeatureFunction | None = None  # the same function, evaluated by explicit features
+    function: FeatureFunction | None = None  # the function by explicit features
     rows: NDArray[np.intp] | None = None  # (m,): the rows that the points are, if not all
     state: Any = None  # what the solver can go on from, if the task asks for it
 

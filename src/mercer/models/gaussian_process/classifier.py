@@ -28,7 +28,7 @@ from mercer.solvers.likelihood import class_probabilities
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.laplace import Posterior
 from mercer.solvers.protocol import TOO_LARGE, Cost, no_landmarks
-from mercer.solvers.speed import LEAST_SECONDS, gain_of_threads, operations_per_second
+from mercer.solvers.speed import LEAST_SECONDS, operations_per_second
 from mercer.validity.required import require_positive
 
 Labels = NDArray[Any]
@@ -265,7 +265,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         work = _LANDMARK_WORK * n * number**2.0 if number else work
         work += self.learn * (_SEARCH_WORK * rows**3.0 + _SEARCH_OVERHEAD * rows**2.0)
         size = _bytes(n, functions, number)
-        seconds = LEAST_SECONDS + functions * work / operations_per_second() / gain_of_threads()
+        seconds = LEAST_SECONDS + functions * work / operations_per_second()
         obstacle = TOO_LARGE if size > memory.available() else ""
         cost = Cost(self, size, functions * work, 0.0, obstacle, seconds)
         return Forecast((cost,), self, "it has one way to be fitted")
