@@ -177,8 +177,8 @@ class Kernel(Parameterised, metaclass=_KernelType):
     def is_psd(self) -> bool | None:
         """Whether Mercer's condition holds, by closure rules; None when they do not tell.
 
-        What is made of kernels is one. What is made of anything else may be one all the same,
-        unless the operation can be undone.
+        A composition of kernels is a kernel. A composition of other functions may be one too,
+        unless its operation can be undone.
         """
         if not self._child_names:
             return self.psd

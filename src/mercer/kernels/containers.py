@@ -521,13 +521,13 @@ def encode(column: Array, label: str, owner: str) -> tuple[list[Any], Array]:
         )
     codes: dict[Any, int] = {}
     try:
-        found = [-1 if is_missing(v) else codes.setdefault(v, len(codes)) for v in values]
+        numbers = [-1 if is_missing(v) else codes.setdefault(v, len(codes)) for v in values]
     except TypeError:
         raise DataTypeError(
             f"{owner}: the values of column {label} cannot be compared; pass strings, integers or "
             "booleans."
         ) from None
-    return list(codes), np.array(found, dtype=float)
+    return list(codes), np.array(numbers, dtype=float)
 
 
 def as_objects(data: Any, owner: str) -> list[Any]:

@@ -205,7 +205,7 @@ def diagonal(body: Expr, side: str) -> Expr:
 
 
 def _at_one_point(node: Expr) -> Expr | None:
-    """What a leaf is for a pair of a point with itself; None for what it is anyway."""
+    """The leaf for a pair of a point with itself; None if it does not change."""
     if isinstance(node.attr, Diagonal):
         return node.attr.body
     if node is IDENTITY:

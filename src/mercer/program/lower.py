@@ -204,8 +204,8 @@ def _select_add(node: Expr, tables: Tables) -> Step:
 
 def _select_subtract(node: Expr, tables: Tables) -> Step:
     a, b = node.args
-    if found := _scaled(b):
-        return Step("axpy", (a, found[0]), (found[1] * -1.0,))
+    if scaled := _scaled(b):
+        return Step("axpy", (a, scaled[0]), (scaled[1] * -1.0,))
     return Step("sub", (a, b))
 
 

@@ -49,7 +49,7 @@ MOMENT = 1e11
 CHOLESKY = 0.5
 #: Operations over n^3 of an eigendecomposition, which is slower than matrix products.
 EIGENVECTORS = 20.0
-#: Operations that take one core about half a minute: machines take so many to be exact.
+#: Operations that take one core about half a minute: the most that machines take to be exact.
 PATIENCE = 2e12
 #: Rank of the preconditioner over the root of n, for a ridge problem.
 RIDGE_RANK = 10.0

@@ -369,7 +369,7 @@ def test_single_precision(loss: str, y: Any) -> None:
 @pytest.mark.parametrize(("loss", "y"), [("squared", Y), ("logistic", BINARY)], ids=name)
 def test_single_precision_says_what_it_cannot_do(loss: str, y: Any) -> None:
     model = machine(loss, y, 1e-9, solver=WHOLE)
-    with pytest.warns(NumericalWarning, match=r"raise alpha"):
+    with pytest.warns(NumericalWarning, match=r"alpha"):
         model.fit(X.astype(np.float32), y)
     assert not model.converged_
     assert model.residual_ > 64 * np.finfo(np.float32).eps

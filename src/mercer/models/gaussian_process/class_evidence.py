@@ -126,7 +126,7 @@ class LaplaceObjective:
         return SubsampledObjective(objective, _PILOT_ROWS / n, starts)
 
     def starts(self, number: int, random_state: Any) -> Array:
-        """Starts beside the given one: so many, after some that are cheap for few rows."""
+        """`number` starts beside the given one, after some that are cheap for few rows."""
         cheap = self.space.restarts(_STARTS if len(self.points) <= _CHEAP_ROWS else 0, 0)
         return np.vstack([cheap, self.space.restarts(number, random_state)])
 

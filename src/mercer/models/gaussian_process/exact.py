@@ -153,7 +153,7 @@ class ExactObjective:
         return SubsampledObjective(objective, len(rows) / n, starts)
 
     def starts(self, number: int, random_state: Any) -> Array:
-        """Starts beside the given one: so many, after some that are cheap for few rows."""
+        """`number` starts beside the given one, after some that are cheap for few rows."""
         cheap = self.space.restarts(_PILOT_STARTS if len(self.points) <= _CHEAP_ROWS else 0, 0)
         return np.vstack([cheap, self.space.restarts(number, random_state)])
 
@@ -163,7 +163,7 @@ class ExactObjective:
         return replace(self, points=points, targets=targets, noise=self.noise.at_rows(rows))
 
     def by_parts(self, theta: Array, most: int) -> Objective:
-        """The sum of the criteria of parts of the rows, of at most so many, close to each other.
+        """The sum of the criteria of parts of the rows, of at most `most` rows close to each other.
 
         Closeness is that of the kernel at theta. Parts count as independent of each other.
         """
@@ -172,8 +172,8 @@ class ExactObjective:
         parts = [self.at_rows(np.sort(part)) for part in rows]
 
         def total(theta: Array) -> tuple[float, Array]:
-            found = [part.value_and_gradient(theta) for part in parts]
-            return sum(value for value, _ in found), np.sum([slope for _, slope in found], axis=0)
+            values, slopes = zip(*(part.value_and_gradient(theta) for part in parts), strict=True)
+            return sum(values), np.sum(slopes, axis=0)
 
         return total
 

@@ -124,7 +124,7 @@ def evaluated(
 
 
 def _gaps(qp: BoxQP, slopes: Array, room: tuple[Array, Array]) -> Array:
-    """Sums of what each variable could gain at its slope."""
+    """The duality gap of each problem: the sum of the gains of its variables at their slopes."""
     up, down = room
     # One of the two products is not negative: the gain in the direction of the slope.
     return reduced(np.add, np.maximum(slopes * up, -slopes * down), qp.groups[:, 0])

@@ -43,7 +43,7 @@ _EIGEN_ROWS = 200
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """What leaving out each row in turn would show."""
+    """Residuals of rows that are left out, each in turn, and the degrees of freedom."""
 
     residuals: Array  # (n, t): y_i minus the prediction for row i of the fit without row i
     effective_dof: float  # the trace of the matrix that maps targets to fitted values
@@ -136,7 +136,7 @@ class RidgeProblem:
 
         Each target counts in its own unit: by the inverse of its variance.
         """
-        # Where rounding drowns alpha, eigenvalues are needed: small ones are known to be zero.
+        # Where alpha is below the rounding error, eigenvalues are needed: small ones are zero.
         largest = self.mean_diagonal * self.n_rows
         form: EigenRidge | Tridiagonal
         if self.groups is not None and criterion == "loo":
