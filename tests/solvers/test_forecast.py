@@ -62,7 +62,8 @@ def test_more_rows_never_cost_less(
 ) -> None:
     """But for what landmarks save where they take the place of the last solver, at most half.
 
-    What takes a moment by an exact factor is taken for a moment.
+    Exact factors are taken below MOMENT operations even if products cost less, so that fits below
+    it count as equal.
     """
     monkeypatch.setattr(memory, "available", lambda: 2**34)
     monkeypatch.setattr(forecast, "operations_per_second", lambda: 1e9)

@@ -455,7 +455,7 @@ def unlike_rows(kernel: Kernel, points: Points) -> str:
     values, own = np.abs(kernel(points[rows], points)), (np.arange(len(rows)), rows)
     least = _UNLIKE * values[own]
     values[own] = 0.0
-    if not (values.max(axis=1) < least).all():  # NaN is a matter of the fit
+    if not (values.max(axis=1) < least).all():  # the fit itself refuses NaN
         return ""
     return (
         f"k(x, z) of {kernel!r:.100} is nearly 0 for all pairs of different rows, so that no row "

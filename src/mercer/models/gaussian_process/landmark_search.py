@@ -28,6 +28,7 @@ from mercer.models.gaussian_process.landmarks import LandmarkObjective, Landmark
 from mercer.solvers.dense import Cholesky
 from mercer.solvers.likelihood.maximise import (
     FAILURES,
+    PILOT_GAIN,
     Objective,
     Optimum,
     maximise,
@@ -57,8 +58,6 @@ _EXACT_GAIN = 0.05
 _APART = 0.5
 # Rows of the pilot search at most.
 _PILOT_ROWS = 500
-# Stop the pilot search when a step gains less than this (nats): its maximum is only a start.
-_PILOT_GAIN = 0.01
 
 
 class FallbackBudget(NamedTuple):
@@ -116,7 +115,7 @@ class LandmarkSearch:
         subsample = self.data.subsample(most=_PILOT_ROWS)
         if subsample is not None:
             pilot = pilot_search(
-                subsample, space.start, space.bounds, enough=_PILOT_GAIN, **self.options
+                subsample, space.start, space.bounds, enough=PILOT_GAIN, **self.options
             )
         if pilot is not None and pilot.stopped:
             return pilot

@@ -23,9 +23,9 @@ from mercer.solvers.newton.products import Products
 _FEW_CLASSES = 8
 # Number of rows up to which a step with few classes takes one factor for each class.
 _FEW_ROWS = 500
-# Tolerance of the steps with a low-rank matrix, which lead to a start for those with the matrix.
+# Tolerance of the warm start, which is the minimum with a low-rank matrix.
 _NEAR = 1e-2
-# Largest relative difference of values with the two matrices, at that start.
+# Largest relative error of the low-rank matrix in the values at the warm start.
 _CLOSE = 0.1
 
 
@@ -52,13 +52,13 @@ class GramProblem:
             gram, weight = self.gram * 0.0, 1.0
         options = {"fit_intercept": self.fit_intercept, "max_iter": max_iter}
         if isinstance(gram, Products) and not start[0].any():
-            start = self._near_start(gram, weight, start, options)
+            start = self._warm_start(gram, weight, start, options)
         return self.data.task.states(gram, weight, start, tol=tol, **options)
 
-    def _near_start(
+    def _warm_start(
         self, gram: Products, alpha: float, start: Start, options: dict[str, Any]
     ) -> Start:
-        """The minimum for a low-rank matrix, where its values are about those of the matrix."""
+        """The minimum with a low-rank matrix, if its values are close to those of the matrix."""
         near = gram.low_rank
         if near is None:
             return start

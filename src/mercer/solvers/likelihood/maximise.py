@@ -42,7 +42,7 @@ _AT_BOUND = 1e-6
 _DIFFERENCE = 1e-4
 # Gain of a step (nats) below which a pilot search ends. Steps across a plateau may gain no more
 # than 0.05.
-_PILOT_GAIN = 1e-2
+PILOT_GAIN = 1e-2
 # Steps, each with the gain of the last one, in which a later start has to reach the best value.
 _STEPS_TO_BEST = 25
 # Distance in every entry of theta, most of which are logarithms, to the best point within which a
@@ -114,7 +114,7 @@ def maximise(
     search.tell()  # from here on an interrupt leaves a model
     if subsample is not None and max_iter and len(begin) and not search.stopped:
         pilot = pilot_search(
-            subsample, begin, limits, enough=_PILOT_GAIN, max_iter=max_iter, report=search.relay
+            subsample, begin, limits, enough=PILOT_GAIN, max_iter=max_iter, report=search.relay
         )
         if pilot is not None and search.evaluate(pilot.theta) and search.is_best(pilot.theta):
             begin, first_scales = pilot.theta, pilot.scales
