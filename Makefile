@@ -106,12 +106,13 @@ $(STAMPS)/extra-%: pyproject.toml | $(BIN)/python
 	$(PIP) install -r $@.txt
 	@touch $@
 
-# A peer that cannot be installed is skipped by name in the races.
+# A peer that cannot be installed beside the libraries that mercer uses is skipped by name in the races.
 $(STAMPS)/extra-bench: pyproject.toml | $(BIN)/python
 	@mkdir -p $(STAMPS)
 	@$(call requirements,["project"]["optional-dependencies"]["bench"]) > $@.txt
+	@$(PIP) freeze | grep -iE '^(numpy|scipy|pandas|scikit-learn)==' > $@.constraints; true
 	@while read -r peer; do \
-	    $(PIP) install "$$peer" || echo "$$peer could not be installed: left out of the races"; \
+	    $(PIP) install -c $@.constraints "$$peer" || echo "$$peer could not be installed: left out of the races"; \
 	done < $@.txt
 	@touch $@
 

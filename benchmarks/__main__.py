@@ -31,6 +31,9 @@ from benchmarks.races import (
     real_ridge,
     ridge,
     small,
+    structured_graphs,
+    structured_series,
+    structured_strings,
     svm,
     threads,
 )
@@ -54,6 +57,9 @@ GROUPS = {
     "features": features.races,
     "threads": threads.races,
     "small": small.races,
+    "structured_series": structured_series.races,
+    "structured_graphs": structured_graphs.races,
+    "structured_strings": structured_strings.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")
@@ -108,6 +114,12 @@ def _preamble(machine: dict[str, Any]) -> str:
         lines.append("MERCER_DATA is not set: real data are left out")
     if not machines.available():
         lines.append("OSQP is not installed: left out (pip install osqp)")
+    missing = set(structured_series.PEERS) - set(structured_series.available())
+    lines += [f"{peer} is not installed: left out (pip install {peer})" for peer in sorted(missing)]
+    if not structured_graphs.available():
+        lines.append("GraKeL is not installed: left out (pip install grakel)")
+    if not structured_strings.has_strkernel():
+        lines.append("strkernel is not installed: left out (pip install strkernel)")
     if not fma.available():
         lines.append("no C++ compiler: the share of FMA peak is left out")
     return "\n".join(lines)

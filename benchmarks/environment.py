@@ -27,7 +27,7 @@ KEOPS = {
     "KEOPS_CACHE_FOLDER": str(Path(tempfile.gettempdir()) / "mercer-benchmarks-keops"),
 }
 
-_PACKAGES = ("mercer", "numpy", "scipy", "scikit-learn", "pykeops", "osqp")
+_PACKAGES = ("mercer", "numpy", "scipy", "scikit-learn", "pykeops", "osqp", "grakel")
 
 
 def enter() -> None:

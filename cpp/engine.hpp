@@ -8,6 +8,7 @@
 #include "blas.hpp"
 #include "data.hpp"
 #include "program.hpp"
+#include "string_jobs.hpp"
 #include "threads.hpp"
 
 namespace mercer {
@@ -207,6 +208,41 @@ struct LeveragesJob {
   Interrupt interrupt;
 };
 
+// Series of several channels, one after another: item i has the times from starts[i] to ends[i].
+struct SeriesSide {
+  const double* values = nullptr;  // [time][channel]
+  const std::int64_t *starts = nullptr, *ends = nullptr;
+  std::int64_t count = 0;
+
+  std::int64_t length(std::int64_t item) const { return ends[item] - starts[item]; }
+  std::int64_t longest() const {
+    std::int64_t longest = 0;
+    for (std::int64_t i = 0; i < count; ++i) longest = length(i) > longest ? length(i) : longest;
+    return longest;
+  }
+};
+
+enum class SeriesKind { dtw, soft_dtw, global_alignment, signature, signature_pde };
+inline constexpr int kMostLevels = 6, kMostRefinement = 8;
+enum class SeriesShape { matrix, symmetric, diagonal };
+
+// Kernels of time series, see series.hpp. For a symmetric matrix or a diagonal both sides are one.
+struct SeriesJob {
+  SeriesKind kind = SeriesKind::dtw;
+  SeriesShape shape = SeriesShape::matrix;
+  SeriesSide rows, cols;
+  std::int64_t channels = 0;
+  double sigma = 1.0;  // of global alignment; gamma of soft-DTW
+  std::int64_t band =
+      -1;              // the window of DTW, or -1; the triangular width of global alignment, or 0
+  int depth = 1;       // levels of a truncated signature
+  int refinement = 0;  // of the grid of the equation of the whole signature
+  bool gaussian = false;  // whether signatures are in the feature space of a Gaussian kernel
+  double* out = nullptr;  // row-major, or one number for each pair of the diagonal
+  int threads = 1;
+  Interrupt interrupt;
+};
+
 // Throw std::invalid_argument unless the job can run without reading or writing out of bounds.
 template <class T>
 void check_pairs(const Pairs<T>& pairs);
@@ -237,6 +273,8 @@ struct Engine {
   const char* name;
   EngineTable<float> single;
   EngineTable<double> twofold;
+  void (*series)(const SeriesJob&);
+  StringTable strings;
 
   template <class T>
   const EngineTable<T>& table() const {

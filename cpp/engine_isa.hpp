@@ -8,8 +8,10 @@
 #include "normal_product.hpp"
 #include "product.hpp"
 #include "row_sum.hpp"
+#include "series.hpp"
 #include "smo.hpp"
 #include "smo_batch.hpp"
+#include "strings.hpp"
 #include "tridiagonal.hpp"
 
 namespace mercer::MERCER_ISA {

@@ -7,12 +7,19 @@ wide in the gap between them and beyond.
 """
 
 # %%
-# Kernel parameters and noise are learned from the 26 points.
+# Before it sees data, a model expects functions of its kernel.
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import mercer as mc
+
+prior = mc.GaussianProcessRegressor(mc.RBF(length_scale=1.0))
+mc.plot.GaussianProcessDisplay.from_estimator(prior, [[0.0], [10.0]], n_samples=4)
+plt.show()
+
+# %%
+# Kernel parameters and noise are learned from the 26 points.
 
 rng = np.random.default_rng(1)
 X = np.sort(np.concatenate([rng.uniform(0, 4, 14), rng.uniform(7, 10, 12)]))[:, None]

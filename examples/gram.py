@@ -17,5 +17,13 @@ import mercer as mc
 
 iris = load_iris()
 species = iris.target_names[iris.target]
-mc.plot.GramDisplay.from_kernel(mc.RBF(length_scale="median"), iris.data, species)
+kernel = mc.RBF(length_scale="median")
+mc.plot.GramDisplay.from_kernel(kernel, iris.data, species)
+plt.show()
+
+# %%
+# Few eigenvalues hold most of the matrix: to this kernel, 150 flowers are little more than a few
+# functions.
+
+mc.plot.GramDisplay.from_kernel(kernel, iris.data, species, eigenvalues=True)
 plt.show()

@@ -19,5 +19,5 @@ X = rng.uniform(-3, 3, size=(2000, 1))
 y = np.sin(2 * X).ravel() + 0.1 * rng.normal(size=len(X))
 
 model = mc.KernelLMS(mc.RBF(length_scale=0.5), step_size=0.3).fit(X, y)
-mc.plot.LearningCurveDisplay.from_estimator(model)
+mc.plot.LearningCurveDisplay.from_estimator(model, floor=0.1)
 plt.show()

@@ -206,6 +206,74 @@ def spectrum(x: str, z: str, k: int = 3) -> float:
     return float(sum(counts[0][word] * counts[1][word] for word in counts[0]))
 
 
+def mismatch(x: str, z: str, k: int, m: int, letters: str) -> float:
+    def near(s: str, word: str) -> int:
+        windows = [s[i : i + k] for i in range(len(s) - k + 1)]
+        return sum(sum(a != b for a, b in zip(w, word, strict=True)) <= m for w in windows)
+
+    words = ("".join(word) for word in itertools.product(letters, repeat=k))
+    return float(sum(near(x, word) * near(z, word) for word in words))
+
+
+def gapped_kmer(x: str, z: str, l: int, k: int) -> float:  # noqa: E741
+    def features(s: str) -> Counter[Any]:
+        windows = [s[i : i + l] for i in range(len(s) - l + 1)]
+        places = list(itertools.combinations(range(l), k))
+        return Counter((p, tuple(w[i] for i in p)) for w in windows for p in places)
+
+    first, second = features(x), features(z)
+    return float(sum(count * second[word] for word, count in first.items()))
+
+
+def weighted_degree(x: str, z: str, degree: int, shift: int = 0) -> float:
+    total = 0.0
+    for d in range(1, degree + 1):
+        beta = 2 * (degree - d + 1) / (degree * (degree + 1))
+        for s in range(-shift, shift + 1):
+            delta = 1 / (2 * (abs(s) + 1)) if s else 1.0
+            for i in range(max(0, -s), len(z) - d + 1):
+                if i + s + d <= len(x) and x[i + s : i + s + d] == z[i : i + d]:
+                    total += beta * delta
+    return total
+
+
+def subsequence(x: str, z: str, length: int, decay: float) -> float:
+    def features(s: str) -> dict[str, float]:
+        sums: dict[str, float] = {}
+        for places in itertools.combinations(range(len(s)), length):
+            word = "".join(s[i] for i in places)
+            sums[word] = sums.get(word, 0.0) + decay ** (places[-1] - places[0] + 1)
+        return sums
+
+    first, second = features(x), features(z)
+    return math.fsum(value * second.get(word, 0.0) for word, value in first.items())
+
+
+def local_alignment(x: str, z: str, score: Function, costs: Vector, beta: float) -> float:
+    """The sum over all sets of aligned pairs of letters in increasing order."""
+
+    def gap(n: int) -> float:
+        return costs[0] + costs[1] * (n - 1) if n else 0.0
+
+    total = [1.0]
+    for size in range(1, min(len(x), len(z)) + 1):
+        for i in itertools.combinations(range(len(x)), size):
+            for j in itertools.combinations(range(len(z)), size):
+                value = sum(score(x[a], z[b]) for a, b in zip(i, j, strict=True))
+                for places in (i, j):
+                    steps = itertools.pairwise(places)
+                    value -= sum(gap(after - before - 1) for before, after in steps)
+                total.append(math.exp(beta * value))
+    return math.fsum(total)
+
+
+def edit_distance(x: str, z: str) -> int:
+    if not x or not z:
+        return len(x) + len(z)
+    changed = edit_distance(x[1:], z[1:]) + (x[0] != z[0])
+    return min(edit_distance(x[1:], z) + 1, edit_distance(x, z[1:]) + 1, changed)
+
+
 # Derivatives --------------------------------------------------------------------------------------
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mercer as mc
 from mercer import checks
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, ParameterError, ParameterTypeError
 
 
 @pytest.mark.parametrize(
@@ -87,3 +88,28 @@ def test_kernel_values_that_are_not_finite_are_refused() -> None:
         for value in wrong:
             with pytest.raises(DataError, match=rf"^Model: 'k' gives {cause}"):
                 checks.require_finite_values(np.array([1.0, value]), "k", "Model: ")
+
+
+@pytest.mark.parametrize(
+    ("family", "given", "advice"),
+    [
+        (mc.KernelRidge, {"n_jobs": 2}, r"use mercer\.threads\(n\)"),
+        (mc.SVCSearch, {"n_jobs": 2}, r"use mercer\.threads\(n\)"),
+        (mc.SVCSearch, {"kernel": "rbf"}, r"write estimator=mercer\.SVC\(kernel=\.\.\.\)"),
+        (mc.SVCSearch, {"class_weight": "balanced"}, r"mercer\.SVC\(class_weight="),
+        (mc.KernelRidge, {"verbose": 1}, r"set_callbacks\(sklearn\.callback\.ProgressBar"),
+        (mc.KernelRidge, {"kernel_params": {}}, "in a kernel object"),
+        (mc.GaussianProcessRegressor, {"alpha": 0.1}, "its name is noise"),
+        (mc.GaussianProcessRegressor, {"n_restarts_optimizer": 1}, "its name is n_restarts"),
+        (mc.GaussianProcessRegressor, {"optimizer": None}, "write learn=False"),
+        (mc.GaussianProcessRegressor, {"n_targets": 1}, "y tells the number"),
+        (mc.KernelLogisticRegression, {"C": 1.0}, "its name is alpha, which is 1 / C"),
+        (mc.OneClassSVM, {"C": 1.0}, "C is not a parameter; the parameters are kernel, nu"),
+        (mc.Nystrom, {"n_components": 3}, "its name is n_landmarks"),
+    ],
+    ids=str,
+)
+def test_other_spellings_are_answered(family: Any, given: dict[str, Any], advice: str) -> None:
+    with pytest.raises(ParameterTypeError, match=advice) as raised:
+        family(**given)
+    assert str(raised.value).startswith(f"{family.__name__}: ")

@@ -47,3 +47,12 @@ def test_the_version_and_an_unknown_command(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out.strip() == f"mercer {mc.__version__}"
     with pytest.raises(SystemExit, match="2"):
         main(["nothing"])
+
+
+def test_info_shows_versions_and_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info"]) == 0
+    shown = capsys.readouterr().out
+    mc.show_versions()
+    assert [line.split()[0] for line in shown.splitlines()] == [
+        line.split()[0] for line in capsys.readouterr().out.splitlines()
+    ]

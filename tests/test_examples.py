@@ -28,12 +28,14 @@ def closed_figures(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
-def test_an_example_draws_one_figure_with_labels(script: Path) -> None:
+def test_an_example_draws_figures_with_labels_and_titles(script: Path) -> None:
     runpy.run_path(str(script))
-    assert len(plt.get_fignums()) == 1
-    figure = plt.gcf()
-    figure.canvas.draw()
-    assert all(ax.get_xlabel() or ax.get_ylabel() for ax in figure.axes)
+    assert plt.get_fignums()
+    for number in plt.get_fignums():
+        figure = plt.figure(number)
+        figure.canvas.draw()
+        assert all(ax.get_xlabel() or ax.get_ylabel() for ax in figure.axes)
+        assert figure.axes[0].get_title()
 
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)

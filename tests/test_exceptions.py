@@ -625,8 +625,6 @@ def test_errors_about_data_become_errors_of_their_owner() -> None:
 WRONG_NAMES: list[tuple[Any, dict[str, Any], str]] = [
     (mc.Nystrom, {"n_components": 10}, r"^Nystrom: n_components .*; its name is n_landmarks\."),
     (mc.solvers.NystromSolver, {"n_components": 10}, r"^NystromSolver: .* name is n_landmarks\."),
-    (mc.KernelRidge, {"gamma": 0.1}, r"^KernelRidge: gamma .* kernel=mercer\.RBF\.from_gamma\("),
-    (mc.RandomFourier, {"gamma": 0.1}, r"^RandomFourier: .* kernel=mercer\.RBF\.from_gamma\("),
     (mc.GaussianProcessRegressor, {"alpha": 0.1}, r"^GaussianProcessRegressor: .* name is noise\."),
     (mc.GaussianProcessRegressor, {"n_restarts_optimizer": 3}, r"its name is n_restarts\."),
     (mc.GaussianProcessClassifier, {"foo": 1}, r"^GaussianProcessClassifier: foo is not a par"),
@@ -635,7 +633,7 @@ WRONG_NAMES: list[tuple[Any, dict[str, Any], str]] = [
     (mc.SVCSearch, {"foo": 1}, r"^SVCSearch: foo is not a parameter; the parameters are estimator"),
     (TaylorRBF, {"foo": 1}, r"^TaylorRBF: foo is not a parameter; the parameters are degree, "),
     (mc.KernelRidge, {"alhpa": 1.0}, r"did you mean alpha\? The parameters are kernel, alpha"),
-    (mc.solvers.Cholesky, {"rank": 3}, r"^Cholesky: rank is not a parameter; the .* are none\.$"),
+    (mc.solvers.Cholesky, {"rank": 3}, r"^Cholesky: rank is not a parameter; there are none\.$"),
     (mc.RBF, {"gamma": 0.5}, r"^RBF: gamma is not a parameter; write RBF\.from_gamma\(gamma\)\.$"),
     (
         mc.Polynomial,
@@ -672,8 +670,8 @@ def test_a_subclass_may_pass_names_on() -> None:
             super().__init__(**others)
 
     assert Mine(mine=2, alpha=3.0).alpha == 3.0
-    with pytest.raises(TypeError, match="gamma"):
-        Mine(gamma=1.0)
+    with pytest.raises(TypeError, match="beta"):
+        Mine(beta=1.0)
 
 
 # Data of other shapes and kinds -------------------------------------------------------------------

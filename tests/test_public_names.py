@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 import types
@@ -184,3 +185,20 @@ def test_a_missing_engine_says_how_to_build_it() -> None:
     assert done.returncode == 1
     assert "ImportError: mercer's native engine" in done.stderr
     assert "Build it with" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("KernelPCA", r"; sklearn\.decomposition\.KernelPCA takes kernels of mercer\."),
+        ("NystromSolver", r"; write mercer\.solvers\.NystromSolver\."),
+        ("kernelRidge", r"; did you mean KernelRidge\?"),
+        ("quite_another", "'quite_another'$"),
+    ],
+)
+def test_unknown_names_are_answered(name: str, advice: str) -> None:
+    with pytest.raises(
+        AttributeError, match=rf"module 'mercer' has no attribute '{name}'"
+    ) as raised:
+        getattr(mc, name)
+    assert re.search(advice, str(raised.value))

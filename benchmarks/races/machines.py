@@ -1,4 +1,4 @@
-"""Quantile regression with a kernel against a general solver of quadratic programmes."""
+"""Quantile regression against a general solver, and a search over alphas against a grid search."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.datasets import make_classification
+from sklearn.model_selection import GridSearchCV
 
 import mercer as mc
 from benchmarks.environment import installed
@@ -18,6 +20,7 @@ Array = NDArray[Any]
 
 N = 1_000
 N_CROSSING = 300  # what the general solver can take: its joint programme has 14 unknowns a row
+N_SEARCH = 500  # rows of the search: a grid search over its alphas fits 125 models
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 ACCURACY = 1e-6
 
@@ -53,6 +56,7 @@ def races(settings: Settings) -> Iterator[Outcome]:
     yield _race("quantile regression, crossing", crossing, _joint_programme, settings)
     large = _crossing(settings.size(N))
     yield _race("quantile regression, crossing", large, None, settings)
+    yield _search(settings.size(N_SEARCH), settings)
 
 
 def _race(
@@ -80,6 +84,32 @@ def _race(
     peer, own = case.objective(theirs[0]), case.objective(mine[0].dual_coef_)
     note += f"; the objectives differ by {abs(peer / own - 1):.0e}"
     return speedup(name, parameters, times, "OSQP", note=note)
+
+
+def _search(n: int, settings: Settings) -> Outcome:
+    """Logistic regression that chooses among 25 alphas, against a grid search over them."""
+    X, y = make_classification(n, 10, n_informative=5, flip_y=0.1, random_state=0)
+    kernel = mc.RBF(length_scale="median")
+    first = mc.KernelLogisticRegression(kernel, alpha="loo").fit(X, y)
+    grids: list[Any] = []
+
+    def choose() -> None:
+        mc.KernelLogisticRegression(kernel, alpha="loo").fit(X, y)
+
+    def grid() -> None:
+        plain = mc.KernelLogisticRegression(kernel)
+        search = GridSearchCV(plain, {"alpha": first.alphas_}, cv=5, scoring="neg_log_loss")
+        grids[:] = [search.fit(X, y)]
+
+    def fit() -> None:
+        mc.KernelLogisticRegression(kernel, alpha=first.alpha_).fit(X, y)
+
+    contestants = [Contestant("mercer", choose), Contestant("GridSearchCV", grid)]
+    times = race([*contestants, Contestant("one fit", fit)], settings)
+    fits, best = times["mercer"] / times["one fit"], grids[0].best_params_["alpha"]
+    note = f"the time of {fits:.1f} fits; alpha {first.alpha_:.2g}, by the grid {best:.2g}"
+    parameters = f"logistic RBF n={n} d=10, 25 alphas"
+    return speedup("alpha by leave-one-out", parameters, times, "GridSearchCV", note=note)
 
 
 def _apart(n: int) -> Case:

@@ -154,5 +154,8 @@ void bind_points(nb::module_& m);
 void bind_pairs(nb::module_& m);
 void bind_matrices(nb::module_& m);
 void bind_linear_algebra(nb::module_& m);
+void bind_series(nb::module_& m);
+void bind_graphs(nb::module_& m);
+void bind_strings(nb::module_& m);
 
 }  // namespace mercer::python

@@ -21,6 +21,9 @@ NB_MODULE(_core, m) {
   bind_pairs(m);
   bind_matrices(m);
   bind_linear_algebra(m);
+  bind_series(m);
+  bind_graphs(m);
+  bind_strings(m);
 }
 
 }  // namespace mercer::python

@@ -329,6 +329,35 @@ nb::object product(const PyPairs& call, std::int32_t result, nb::handle object, 
   return to_numpy<T>(std::move(out), {as_size(height), as_size(right_sides)});
 }
 
+// Many small products of one program, shared by threads: each is computed by one of them.
+nb::list products(const Program& program, std::int32_t result, Vector<double> scalars,
+                  nb::sequence tasks, int threads) {
+  program.check_result(result, "products");
+  std::vector<ProductJob<double>> jobs;
+  std::vector<AlignedBuffer<double>> outs;
+  for (nb::handle task : tasks) {
+    const auto [rows, cols, V] = nb::cast<std::tuple<PySide*, PySide*, Vector<double>>>(task);
+    require(rows != nullptr && cols != nullptr, "products: a task has two sides and a vector.");
+    require(V.shape(0) == as_size(cols->n()), "products: V must have one value per column of K.");
+    const PyPairs call{program, scalars, *rows, *cols, nb::borrow<nb::sequence>(nb::list()), 1};
+    AlignedBuffer<double>& out = outs.emplace_back(rows->n());
+    jobs.push_back({call.typed<double>("products"), result, V.data(), 1, out.data()});
+    jobs.back().pairs.interrupt = {};  // the calling thread is asked between two products
+  }
+  const auto units = static_cast<std::int64_t>(jobs.size());
+  auto body = [&](Worker& worker) {
+    for (std::int64_t unit; (unit = worker.next_unit()) >= 0;)
+      engine().table<double>().product(jobs[as_size(unit)]);
+  };
+  run_released([&] { run_workers(units, threads, {signal_arrived, nullptr}, WorkerBody(body)); });
+  nb::list found;
+  for (AlignedBuffer<double>& out : outs) {
+    const auto size = as_size(out.size());
+    found.append(to_numpy<double>(std::move(out), {size}));
+  }
+  return found;
+}
+
 // ---------------------------------------------------------------------------------------------
 // Contractions
 // ---------------------------------------------------------------------------------------------
@@ -523,6 +552,13 @@ void bind_pairs(nb::module_& m) {
           "blocks: collections.abc.Sequence[numpy.typing.NDArray[typing.Any]], "
           "V: numpy.typing.NDArray[typing.Any], threads: int) -> numpy.typing.NDArray[typing.Any]"),
       "K @ V without storing K.");
+  m.def("products", &products, "program"_a, "result"_a, "scalars"_a, "tasks"_a, "threads"_a,
+        nb::sig("def products(program: Program, result: int, "
+                "scalars: numpy.typing.NDArray[numpy.float64], "
+                "tasks: collections.abc.Sequence[tuple[Side, Side, "
+                "numpy.typing.NDArray[numpy.float64]]], threads: int) "
+                "-> list[numpy.typing.NDArray[numpy.float64]]"),
+        "K @ v in float64 for each task (rows, cols, v): many small products on all threads.");
   m.def(
       "normal_product",
       [](const Program& program, std::int32_t result, Vector<double> scalars, PySide& rows,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib as _difflib
 import importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 try:
     importlib.import_module("mercer._core")
@@ -12,8 +14,20 @@ except ImportError as error:
         "with `pip install .` in a checkout, which needs a C++20 compiler."
     ) from error
 
+from mercer import (
+    datasets,
+    features,
+    landmarks,
+    losses,
+    penalties,
+    plot,
+    solvers,
+    testing,
+    validity,
+)
 from mercer import exceptions as exceptions
-from mercer import features, landmarks, losses, penalties, plot, solvers, testing, validity
+from mercer.checks import NamedArguments as _NamedArguments
+from mercer.checks import hide_bases as _hide_bases
 from mercer.features.arc_cosine import ArcCosineFeatures
 from mercer.features.fourier import Fastfood, RandomFourier
 from mercer.features.nystrom import Nystrom
@@ -24,17 +38,26 @@ from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.categorical import Categorical, Missing
 from mercer.kernels.dot_product import Anova, ArcCosine, Linear, Monomials, Polynomial, Sigmoid
-from mercer.kernels.histogram import AdditiveChi2, Chi2, HistogramIntersection, Tanimoto
+from mercer.kernels.graphs.graph import Graph
+from mercer.kernels.graphs.graphlet import Graphlet
+from mercer.kernels.graphs.histograms import EdgeHistogram, VertexHistogram
+from mercer.kernels.graphs.nodes import (
+    CommuteTime,
+    Diffusion,
+    PStepRandomWalk,
+    RegularizedLaplacian,
+)
+from mercer.kernels.graphs.propagation import Propagation
+from mercer.kernels.graphs.random_walk import RandomWalk
+from mercer.kernels.graphs.shortest_path import ShortestPath
+from mercer.kernels.graphs.weisfeiler_lehman import WeisfeilerLehman
+from mercer.kernels.histogram import AdditiveChi2, Chi2, HistogramIntersection, MinMax, Tanimoto
+from mercer.kernels.mean_embedding import MeanEmbedding
 from mercer.kernels.parameters import Bounded, Choice, Fixed, Integer, NonNegative, Positive, Real
 from mercer.kernels.points import Points
-from mercer.kernels.special import (
-    Constant,
-    FeatureKernel,
-    FunctionKernel,
-    PairKernel,
-    Precomputed,
-    White,
-)
+from mercer.kernels.series.alignment import DTW, GlobalAlignment, SoftDTW
+from mercer.kernels.series.signature import Signature
+from mercer.kernels.special import Constant, FunctionKernel, Precomputed, White
 from mercer.kernels.stationary import (
     RBF,
     Cosine,
@@ -45,9 +68,19 @@ from mercer.kernels.stationary import (
     SpectralMixture,
     Wendland,
 )
-from mercer.kernels.strings import Spectrum
+from mercer.kernels.strings import (
+    EditDistance,
+    GappedKmer,
+    LocalAlignment,
+    Mismatch,
+    Spectrum,
+    Subsequence,
+    WeightedDegree,
+)
+from mercer.kernels.structured import EncodedKernel, FeatureKernel, PairKernel, Ragged
 from mercer.kernels.table import table_kernel
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
+from mercer.models.comparison import compare
 from mercer.models.forecast import forecast
 from mercer.models.gaussian_process.classifier import GaussianProcessClassifier
 from mercer.models.gaussian_process.regressor import GaussianProcessRegressor
@@ -65,10 +98,12 @@ from mercer.models.ridge.kernel_ridge import KernelRidge
 from mercer.models.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, SVCSearch
 from mercer.parallel import thread_count, threads
 from mercer.streams import Blocks, read_blocks
+from mercer.versions import show_versions
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "DTW",
     "RBF",
     "SVC",
     "SVDD",
@@ -82,17 +117,26 @@ __all__ = [
     "Categorical",
     "Chi2",
     "Choice",
+    "CommuteTime",
     "Constant",
     "Coordinate",
     "Cosine",
+    "Diffusion",
     "DotProduct",
+    "EdgeHistogram",
+    "EditDistance",
+    "EncodedKernel",
     "Fastfood",
     "FeatureKernel",
     "Fixed",
     "FunctionKernel",
+    "GappedKmer",
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
+    "GlobalAlignment",
     "Gram",
+    "Graph",
+    "Graphlet",
     "HistogramIntersection",
     "Integer",
     "Kernel",
@@ -106,7 +150,11 @@ __all__ = [
     "KernelRidge",
     "Laplacian",
     "Linear",
+    "LocalAlignment",
     "Matern",
+    "MeanEmbedding",
+    "MinMax",
+    "Mismatch",
     "Missing",
     "Monomials",
     "NadarayaWatson",
@@ -115,6 +163,7 @@ __all__ = [
     "NuSVR",
     "Nystrom",
     "OneClassSVM",
+    "PStepRandomWalk",
     "PairKernel",
     "Periodic",
     "Points",
@@ -123,20 +172,33 @@ __all__ = [
     "PositiveFeatures",
     "Precomputed",
     "Product",
+    "Propagation",
+    "Ragged",
     "RandomFourier",
+    "RandomWalk",
     "RationalQuadratic",
     "Real",
+    "RegularizedLaplacian",
     "SVCSearch",
+    "ShortestPath",
     "Sigmoid",
+    "Signature",
+    "SoftDTW",
     "SpectralMixture",
     "Spectrum",
     "Stationary",
+    "Subsequence",
     "Sum",
     "Tanimoto",
     "TensorSketch",
+    "VertexHistogram",
+    "WeightedDegree",
+    "WeisfeilerLehman",
     "Wendland",
     "White",
     "budgets",
+    "compare",
+    "datasets",
     "exceptions",
     "features",
     "forecast",
@@ -145,6 +207,7 @@ __all__ = [
     "penalties",
     "plot",
     "read_blocks",
+    "show_versions",
     "solvers",
     "table_kernel",
     "testing",
@@ -154,5 +217,33 @@ __all__ = [
 ]
 
 
+for _value in list(globals().values()):
+    if isinstance(_value, type) and issubclass(_value, _NamedArguments):
+        _hide_bases(_value)
+
+
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+# What to write for names that other libraries have.
+_ELSEWHERE = {
+    "KernelPCA": "sklearn.decomposition.KernelPCA takes kernels of mercer.",
+    "KernelKMeans": "put mercer.Nystrom(kernel) in front of sklearn.cluster.KMeans.",
+    "SpectralClustering": "sklearn.cluster.SpectralClustering takes kernels of mercer as affinity.",
+    "Nystroem": "write mercer.Nystrom.",
+    "RBFSampler": "write mercer.RandomFourier.",
+    "WhiteKernel": "write mercer.White.",
+    "ConstantKernel": "write mercer.Constant.",
+    "ExpSineSquared": "write mercer.Periodic.",
+}
+_PARTS = (features, landmarks, losses, penalties, plot, solvers, validity)
+
+if not _TYPE_CHECKING:  # a checker would take any name as known
+
+    def __getattr__(name: str) -> object:
+        advice = [_ELSEWHERE[name]] if name in _ELSEWHERE else []
+        advice += [f"write {part.__name__}.{name}." for part in _PARTS if name in part.__all__]
+        near = _difflib.get_close_matches(name, __all__, n=1)
+        advice += [f"did you mean {other}?" for other in near]
+        raise AttributeError("; ".join([f"module 'mercer' has no attribute {name!r}", *advice[:1]]))

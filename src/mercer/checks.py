@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Collection, Iterable
 from numbers import Integral, Real
+from types import FunctionType
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +27,35 @@ _LEAST_TARGET, _LARGEST_TARGET = 1e-100, 1e100
 
 #: Names of parameters in scikit-learn, and those here.
 _RENAMED = {"alpha": "noise", "n_components": "n_landmarks", "n_restarts_optimizer": "n_restarts"}
+#: What to do in place of a parameter that other libraries have.
+_ELSEWHERE = {
+    "n_jobs": "use mercer.threads(n), which sets the number of threads.",
+    "verbose": "call set_callbacks(sklearn.callback.ProgressBar()), which shows the progress.",
+    "optimizer": "write learn=False to keep the kernel as it is (optimizer=None).",
+    "C": "its name is alpha, which is 1 / C.",
+    "kernel_params": "write them in a kernel object, such as mercer.Matern(nu=2.5).",
+    "n_targets": "leave it out: y tells the number of targets.",
+    "copy_X_train": "leave it out: models always keep copies.",
+    "class_weight": "pass the weights of the rows to fit, as sample_weight.",
+}
+#: Parameters without which the advice above does not help.
+_NEEDED = {"optimizer": "learn", "C": "alpha", "verbose": "kernel", "class_weight": "kernel"}
+
+#: Parameters of models that are looked for in a search over models.
+_OF_MODELS = ("kernel", "degree", "gamma", "coef0", "class_weight", "probability", "solver")
+
+
+def hide_bases(cls: type) -> None:
+    """Take the names of base classes, which users have not seen, from Python's own errors.
+
+    These call an inherited method by its ``__qualname__``.
+    """
+    for base in cls.__mro__[1:]:
+        members = vars(base).values() if base.__module__.startswith("mercer.") else ()
+        for member in members:
+            while isinstance(member, FunctionType):
+                member.__qualname__ = member.__name__
+                member = getattr(member, "__wrapped__", None)
 
 
 class NamedArguments:
@@ -38,8 +68,10 @@ class NamedArguments:
         known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
         for name in kwargs.keys() - set(known):
             advice = f"its name is {_RENAMED[name]}." if _RENAMED.get(name) in known else ""
-            if name == "gamma" and "kernel" in known:
-                advice = "write kernel=mercer.RBF.from_gamma(gamma)."
+            if name in _ELSEWHERE and _NEEDED.get(name) in (None, *known):
+                advice = _ELSEWHERE[name]
+            if name in _OF_MODELS and "estimator" in known:
+                advice = f"it belongs to the model; write estimator=mercer.SVC({name}=...)."
             raise ParameterTypeError(unknown_name(cls.__name__, name, known, advice))
         return super().__new__(cls)
 
@@ -50,7 +82,9 @@ def unknown_name(owner: str, name: str, known: Iterable[str], advice: str = "") 
     for near in difflib.get_close_matches(name, known, n=1):
         advice = advice or f"did you mean {near}?"
     the = f"{advice} The" if advice else "the"
-    if not advice or len(known) > 1:
+    if not known:
+        advice = advice or "there are none."
+    elif not advice or len(known) > 1:
         advice = f"{the} parameter{' is' if len(known) == 1 else 's are'} {listed(known)}."
     return f"{owner}: {name} is not a parameter; {advice}"
 

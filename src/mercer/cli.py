@@ -1,4 +1,4 @@
-"""The command line: ``mercer demo``."""
+"""The command line: ``mercer demo`` and ``mercer info``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     options = commands.add_parser("demo", help="what kernels do that linear models cannot")
     options.add_argument("--picture", type=Path, default=Path(_PICTURE), help="file to draw into")
-    demo(parser.parse_args(arguments).picture)
+    commands.add_parser("info", help="versions and machine, for reports of problems")
+    given = parser.parse_args(arguments)
+    if given.command == "info":
+        mc.show_versions()
+    else:
+        demo(given.picture)
     return 0
 
 

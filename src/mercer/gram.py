@@ -18,6 +18,7 @@ from mercer.exceptions import (
     ParameterError,
 )
 from mercer.kernels.feature_products import FEW_PAIRS, FeatureProducts
+from mercer.kernels.tree import gradient_in_theta
 from mercer.kernels.views import Numbers, View
 from mercer.linalg.symmetric import LowerTriangle
 from mercer.parallel import cached_property
@@ -268,7 +269,7 @@ class Gram(_Operator):
         kernel = self.kernel
         for path, value in self.pairs.values.items():
             gradients.setdefault(path, np.zeros(np.shape(value)))
-        gradient = kernel.chain(gradients)
+        gradient = gradient_in_theta(kernel, gradients)
         if not np.isfinite(gradient).all():
             raise DataError(f"Gram.gradient: {_why_not_finite(self._expression, gradients)}.")
         return gradient

@@ -17,7 +17,9 @@ from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError, MercerError, NotDifferentiableError, ParameterError
 from mercer.kernels.base import Kernel, Scope, pairs_of
 from mercer.kernels.categorical import Categorical
+from mercer.kernels.graphs.nodes import NodeKernel
 from mercer.kernels.special import Precomputed
+from mercer.kernels.tree import declared
 from mercer.kernels.vector import VectorKernel, plain_values
 from mercer.parallel import cached_property, threads
 from mercer.program import engine, reference
@@ -48,8 +50,8 @@ def check_kernel(kernel: Kernel, X: Any = None, *, Z: Any = None, random_state: 
     float32, relative to sqrt(k(x, x) k(z, z)).
 
     Kernels that hold a Python function (`FunctionKernel`, ``.warp``, ``.scaled_by``) need neither a
-    repr that rebuilds them nor a pickle; classes that cannot be imported need no pickle. Kernels
-    without a gradient are not differentiated.
+    repr that rebuilds them nor a pickle; classes that cannot be imported need no pickle, and
+    kernels on the nodes of a graph no such repr. Kernels without a gradient are not differentiated.
 
     Parameters
     ----------
@@ -362,7 +364,7 @@ def _pickle(case: _Case) -> None:
 
 def _repr(case: _Case) -> None:
     nodes = list(_nodes(case.kernel))
-    if any(_holds_function(node) for node in nodes):
+    if any(_holds_function(node) or isinstance(node, NodeKernel) for node in nodes):
         return
     import mercer
 
@@ -412,7 +414,7 @@ def _is_unfused(kernel: Kernel) -> bool:
 
 def _holds_function(node: Any) -> bool:
     return any(
-        callable(node.declared(name)) and not isinstance(node.declared(name), Kernel)
+        callable(declared(node, name)) and not isinstance(declared(node, name), Kernel)
         for name in node._declarations
     )
 

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import kernel_ridge
 from sklearn.base import clone
+from sklearn.gaussian_process import kernels as gp_kernels
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils import get_tags
 
@@ -66,10 +69,101 @@ def test_tags_are_the_kernels() -> None:
 
 
 def test_what_is_not_a_kernel_is_refused_with_the_remedy() -> None:
-    with pytest.raises(ParameterError, match=r"KernelRidge: kernel = 'rbf'.*mercer\.RBF\(\)"):
-        mc.KernelRidge("rbf").fit(X, Y)
-    with pytest.raises(ParameterError, match="is not a kernel"):
+    with pytest.raises(ParameterError, match=r"KernelRidge: kernel = \[1\].*mercer\.RBF\(\)"):
+        mc.KernelRidge([1]).fit(X, Y)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"RBF is a class of kernels .*; write RBF\(\)"):
+        mc.KernelRidge(mc.RBF).fit(X, Y)
+    with pytest.raises(ParameterError, match=r"write KernelRidge\(alpha=1\.0\)"):
+        mc.KernelRidge(1.0).fit(X, Y)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"'rbf' is a name, .* degree, gamma, coef0"):
         mc.KernelRidge("rbf").set_params(kernel__length_scale=1.0)
+
+
+REGRESSORS = [
+    mc.KernelRidge,
+    mc.KernelMachineRegressor,
+    mc.KernelHuberRegressor,
+    mc.KernelQuantileRegressor,
+    mc.GaussianProcessRegressor,
+    mc.NadarayaWatson,
+    mc.KernelLMS,
+    mc.SVR,
+    mc.NuSVR,
+]
+CLASSIFIERS = [
+    mc.KernelMachineClassifier,
+    mc.KernelLogisticRegression,
+    mc.GaussianProcessClassifier,
+    mc.KernelPerceptron,
+    mc.SVC,
+    mc.NuSVC,
+]
+TRANSFORMERS = [mc.Nystrom, mc.RandomFourier, mc.Fastfood]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("family", [*REGRESSORS, *CLASSIFIERS, *TRANSFORMERS])
+def test_every_estimator_takes_kernels_by_name(family: Any) -> None:
+    targets = Y > 0 if family in CLASSIFIERS else Y
+    held = {"learn": False} if hasattr(family(), "learn") else {}
+    held |= {"noise": 0.1} if family is mc.GaussianProcessRegressor else {}
+    held |= {"bandwidth": None} if family is mc.NadarayaWatson else {}
+    named = family(kernel="rbf", gamma=0.3, **held)
+    assert named.fit(X, targets).kernel_ == mc.RBF.from_gamma(0.3)
+    assert "kernel__length_scale" not in named.get_params()
+    assert clone(named).get_params()["gamma"] == 0.3
+    by_rule = family(kernel="rbf", **held).fit(X, targets).kernel_
+    np.testing.assert_allclose(by_rule(X), rbf_kernel(X, gamma=1 / (2 * X.var())), rtol=1e-10)
+    by_width = family(kernel="rbf", gamma="auto", **held).fit(X, targets).kernel_
+    np.testing.assert_allclose(by_width(X), rbf_kernel(X), rtol=1e-10)
+    with pytest.raises(ParameterError, match=r"gamma = 0.3 belongs .* has parameters of its own"):
+        family(mc.RBF(), gamma=0.3, **held).fit(X, targets)
+    with pytest.raises(ParameterError, match=r'gamma = 0.3 belongs .* pass kernel="rbf" too'):
+        family(None, gamma=0.3, **held).fit(X, targets)
+
+
+def test_a_named_kernel_gives_the_ridge_regression_of_scikit_learn() -> None:
+    theirs = kernel_ridge.KernelRidge(kernel="poly", degree=2, gamma=0.4, coef0=1.0).fit(X, Y)
+    ours = mc.KernelRidge(kernel="poly", degree=2, gamma=0.4, coef0=1.0, fit_intercept=False).fit(
+        X, Y
+    )
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-8)
+
+
+def test_a_grid_search_over_gamma() -> None:
+    search = GridSearchCV(mc.KernelRidge(kernel="rbf"), {"gamma": [1e-4, 0.5, 1e4]}, cv=3)
+    assert search.fit(X, Y).best_params_ == {"gamma": 0.5}
+
+
+def test_weights_count_copies_in_the_gamma_of_a_model() -> None:
+    weights = np.arange(len(X)) % 3
+    weighted = mc.KernelRidge(kernel="rbf").fit(X, Y, sample_weight=weights)
+    copied = mc.KernelRidge(kernel="rbf").fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights))
+    assert weighted.kernel_.length_scale == pytest.approx(copied.kernel_.length_scale, rel=1e-12)
+
+
+def test_rows_in_blocks_take_the_rule_of_a_name() -> None:
+    def blocks() -> Any:
+        return ((X[i : i + 20], Y[i : i + 20]) for i in range(0, 60, 20))
+
+    model = mc.KernelRidge(kernel="poly", degree=2, coef0=1.0, solver="primal")
+    kernel = model.fit(mc.Blocks(blocks)).kernel_
+    assert kernel.gain == pytest.approx(1 / (2 * X.var()), rel=1e-10)
+    with pytest.raises(ParameterError, match='gamma = "auto" needs the number of columns'):
+        mc.KernelRidge(kernel="rbf", gamma="auto").fit(mc.Blocks(blocks))
+
+
+def test_scikit_learns_kernel_has_the_parameters_of_the_kernel_here() -> None:
+    model = mc.GaussianProcessRegressor(2.0 * gp_kernels.RBF() + gp_kernels.WhiteKernel())
+    names = [name for name in clone(model).get_params() if name.startswith("kernel__")]
+    assert names == ["kernel__rbf__scale", "kernel__rbf__length_scale", "kernel__white__scale"]
+    model.set_params(kernel__rbf__length_scale=3.0)
+    assert model.kernel.get_params()["rbf__length_scale"] == mc.Bounded(3.0, 1e-5, 1e5)
+
+
+def test_errors_of_python_name_no_base_class() -> None:
+    with pytest.raises(TypeError, match=r"^predict\(\) got an unexpected keyword"):
+        mc.KernelRidge().fit(X, Y).predict(X, return_std=True)  # type: ignore[call-arg]
 
 
 def test_a_failed_fit_leaves_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:

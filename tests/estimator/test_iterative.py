@@ -1,4 +1,4 @@
-"""Callbacks and interrupts find a usable model after every step of every iterative model."""
+"""Targets by name; callbacks and interrupts find a usable model after every step."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ import textwrap
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.callback import CallbackSupportMixin, ScoringMonitor
 from sklearn.metrics import accuracy_score, r2_score
 
 import mercer as mc
+from mercer.exceptions import DataError
 from mercer.models.kernel_regression.local_fits import Smoother
 
 RNG = np.random.default_rng(0)
@@ -284,3 +288,89 @@ def test_an_interrupt_keeps_functions_that_are_being_solved(threads: str) -> Non
         env={**os.environ, "MERCER_NUM_THREADS": threads},
     )
     assert done.stdout.split() == ["SVC", "NuSVC"], done.stderr
+
+
+PRICE = np.sin(X[:, 0])
+FRAME = pd.DataFrame(X, columns=["a", "b"])
+TABLE = FRAME.assign(price=PRICE, weight=np.arange(60) % 3)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "model",
+    [
+        mc.KernelRidge(),
+        mc.KernelHuberRegressor(),
+        mc.GaussianProcessRegressor(mc.RBF(), noise=0.1, learn=False),
+        mc.NadarayaWatson(),
+        mc.KernelLMS(),
+        mc.SVR(),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+def test_targets_and_weights_may_be_columns_of_a_data_frame(model: Any, library: Any) -> None:
+    table, points = library(TABLE), library(FRAME)
+    weights = TABLE["weight"].to_numpy()
+    wanted = clone(model).fit(points, PRICE, sample_weight=weights)
+    model.fit(table, "price", sample_weight="weight")
+    assert list(model.feature_names_in_) == ["a", "b"]
+    expected = wanted.predict(points)
+    assert_allclose(model.predict(points), expected, rtol=1e-12)
+    assert_allclose(model.predict(table), expected, rtol=1e-12)
+    score = wanted.score(points, PRICE)
+    assert model.score(table, "price") == pytest.approx(score, rel=1e-12)
+    assert model.score(points, PRICE) == pytest.approx(score, rel=1e-12)
+    weighted = wanted.score(points, PRICE, sample_weight=weights)
+    assert model.score(table, "price", sample_weight="weight") == pytest.approx(weighted, rel=1e-12)
+    model.fit(points, PRICE)
+    with pytest.raises(DataError, match="feature"):
+        model.predict(table)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "model",
+    [
+        mc.SVC(),
+        mc.KernelLogisticRegression(),
+        mc.GaussianProcessClassifier(mc.RBF(), learn=False),
+        mc.KernelPerceptron(),
+        mc.SVCSearch(Cs=[1.0], length_scales=None),
+    ],
+    ids=repr,
+)
+def test_labels_may_be_a_column_of_a_data_frame(model: Any) -> None:
+    labels = np.where(PRICE > 0, "high", "low")
+    table = FRAME.assign(kind=labels)
+    wanted = clone(model).fit(FRAME, labels)
+    model.fit(table, "kind")
+    assert (model.predict(table) == wanted.predict(FRAME)).all()
+    assert model.score(table, "kind") == wanted.score(FRAME, labels)
+    model.fit(FRAME, list(labels))  # a list of labels is not a list of names
+    assert (model.predict(FRAME) == wanted.predict(FRAME)).all()
+
+
+def test_several_targets_may_be_columns() -> None:
+    model = mc.KernelRidge().fit(TABLE, ["price", "weight"])
+    wanted = mc.KernelRidge().fit(FRAME, TABLE[["price", "weight"]])
+    assert_allclose(model.predict(TABLE), wanted.predict(FRAME), rtol=1e-12)
+    path = mc.KernelRidge(mc.RBF()).path(TABLE, "price", [1.0], "weight")
+    expected = mc.KernelRidge(mc.RBF()).path(FRAME, PRICE, [1.0], TABLE["weight"])
+    assert_allclose(path.dual_coef, expected.dual_coef)
+
+
+def test_a_model_learns_more_rows_from_a_data_frame_with_their_targets() -> None:
+    table = TABLE[["a", "b", "price"]]
+    model = mc.KernelLMS(mc.RBF()).partial_fit(table[:30], "price").partial_fit(table, "price")
+    wanted = mc.KernelLMS(mc.RBF()).partial_fit(FRAME[:30], PRICE[:30]).partial_fit(FRAME, PRICE)
+    assert_allclose(model.predict(table), wanted.predict(FRAME), rtol=1e-12)
+
+
+def test_a_name_that_is_no_column() -> None:
+    with pytest.raises(DataError, match=r"KernelRidge: column 'pric' is not in .* mean 'price'"):
+        mc.KernelRidge().fit(TABLE, "pric")
+    with pytest.raises(DataError, match=r"'weigth' is not in .* did you mean 'weight'"):
+        mc.KernelRidge().fit(TABLE, "price", sample_weight="weigth")
+    with pytest.raises(DataError, match="'price' names a column, and the columns of an array"):
+        mc.SVC().fit(X, "price")

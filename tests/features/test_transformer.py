@@ -267,7 +267,7 @@ def test_kernels_of_another_kind(transformer: Any, message: str) -> None:
             mc.PositiveFeatures(method="structured"),
             "is unknown; pass one of 'orthogonal', 'iid', 'sobol'",
         ),
-        (mc.RandomFourier("rbf"), "kernel = 'rbf' is not a kernel"),
+        (mc.RandomFourier("gauss"), "kernel = 'gauss' is not the name of a kernel"),
         (mc.RandomFourier(mc.RBF() + mc.Matern(), 1), "pass at least 2"),
         (mc.RandomFourier(mc.Cosine() + 1.0, 2), "pass at least 3"),
         (mc.RandomFourier(mc.RBF(length_scale=[1.0, 2.0])), "length_scale has 2 values"),

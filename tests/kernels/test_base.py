@@ -11,9 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn import cluster, decomposition, kernel_approximation, kernel_ridge
+from sklearn.metrics.pairwise import pairwise_kernels
 
 import mercer as mc
 from mercer.exceptions import DataError
+from mercer.kernels.base import validated
 from mercer.testing import check_kernel
 from references import label
 
@@ -60,6 +64,7 @@ LEAVES: list[mc.Kernel] = [
     mc.HistogramIntersection(),
     mc.Tanimoto(),
     mc.Tanimoto(form="minmax"),
+    mc.MinMax(),
     mc.Categorical(1.0),
     mc.Categorical([0.5, 1.0, 2.0]),
     mc.Missing(0.7),
@@ -69,6 +74,11 @@ LEAVES: list[mc.Kernel] = [
     mc.Precomputed(),
     mc.Precomputed(np.eye(4) + 1.0),
     mc.Spectrum(2),
+    mc.Mismatch(2, 1, alphabet="any", letters=4),
+    mc.GappedKmer(3, 2),
+    mc.WeightedDegree(2, shift=1),
+    mc.Subsequence(2),
+    mc.EditDistance(2.0),
     mc.FunctionKernel(lambda X, Z: X @ Z.T),
     mc.FunctionKernel(lambda x, z: float(x @ z) ** 2, pairwise=True),
 ]
@@ -108,10 +118,13 @@ def test_every_public_kernel_is_among_the_examples() -> None:
         if isinstance(value, type)
         and issubclass(value, mc.Kernel)
         and not inspect.isabstract(value)
+        # Graphs and series are checked on data of their own.
+        and not value.__module__.startswith(("mercer.kernels.graphs", "mercer.kernels.series"))
     }
     bases = {mc.Kernel, mc.Stationary, mc.DotProduct, mc.Coordinate, mc.FeatureKernel}
     checked = {type(k) for k in [*LEAVES, *COMPOSITIONS]} | {mc.Product}
-    assert public - bases - {mc.PairKernel} <= checked
+    others = {mc.PairKernel, mc.LocalAlignment, mc.MeanEmbedding}  # which take other objects
+    assert public - bases - others <= checked
 
 
 # Random compositions ------------------------------------------------------------------------------
@@ -181,8 +194,8 @@ def test_the_owner_of_a_validation_is_named() -> None:
     bad = X.copy()
     bad[3, 1] = np.nan
     with pytest.raises(DataError, match=r"KernelRidge: .*NaN"):
-        mc.RBF().validate(bad, mc.KernelRidge())
-    assert len(mc.RBF().validate(X)) == 6
+        validated(mc.RBF(), bad, mc.KernelRidge())
+    assert len(validated(mc.RBF(), X)) == 6
 
 
 def test_help_shows_what_users_call_and_no_machinery() -> None:
@@ -191,3 +204,55 @@ def test_help_shows_what_users_call_and_no_machinery() -> None:
         assert not re.search(rf"^ \|  {name}\b", text, re.MULTILINE), name
     for name in ("gram", "diag", "replace", "on", "normalized", "resolve", "theta"):
         assert re.search(rf"^ \|  {name}\b", text, re.MULTILINE), name
+
+
+def test_two_rows_have_a_number() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 3))
+    for kernel in (mc.RBF(), 2.0 * mc.Linear().on(0, 2) + mc.Matern(nu=0.7), mc.Periodic()):
+        matrix = kernel(X)
+        value = kernel(X[1], X[4])
+        assert type(value) is float
+        assert value == pytest.approx(matrix[1, 4], rel=1e-12)
+        assert kernel(list(X[1]), tuple(X[4])) == pytest.approx(value, rel=1e-12)
+        assert kernel(X[1].astype(int), X[4]) == pytest.approx(
+            kernel([X[1].astype(int)], [X[4]]).item(), rel=1e-12
+        )
+    assert (mc.RBF() + mc.White())(X[0], X[0]) == 1.0  # noise belongs to k(X) alone
+
+
+def test_two_strings_have_a_number() -> None:
+    kernel = mc.Spectrum(2).normalized()
+    assert kernel("kathrin", "kerstin") == pytest.approx(kernel(["kathrin"], ["kerstin"]).item())
+    with pytest.raises(DataError, match="a single string is not a collection"):
+        kernel("kathrin")
+    with pytest.raises(DataError, match="a single string is not a collection"):
+        mc.RBF()("a", "b")
+
+
+def test_one_vector_is_still_no_data_and_a_vector_of_objects_is_a_collection() -> None:
+    with pytest.raises(DataError, match="expected 2D array, got 1D array"):
+        mc.RBF()(np.zeros(3))
+    with pytest.raises(DataError, match="expected 2D array, got 1D array"):
+        mc.RBF()(np.zeros((2, 3)), np.zeros(3))
+    with pytest.raises(DataError, match=r"2 columns but .* have 3"):
+        mc.RBF()(np.zeros(2), np.zeros(3))
+    equal = mc.FunctionKernel(lambda a, b: float(a == b), pairwise=True)
+    assert equal([1.0, 2.0], [2.0, 2.0]).shape == (2, 2)
+
+
+def test_scikit_learn_takes_kernels_as_functions_of_two_rows() -> None:
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    kernel = mc.Matern() + 0.5 * mc.Linear().on(0)
+    assert_allclose(pairwise_kernels(X, X[:5], metric=kernel), kernel(X, X[:5]), rtol=1e-12)
+    given = decomposition.KernelPCA(2, kernel="precomputed").fit_transform(kernel(X))
+    assert_allclose(
+        np.abs(decomposition.KernelPCA(2, kernel=kernel).fit_transform(X)), np.abs(given), rtol=1e-6
+    )
+    features = kernel_approximation.Nystroem(kernel=kernel, n_components=20).fit_transform(X)
+    assert_allclose(features @ features.T, kernel(X), atol=1e-6)
+    ridge = kernel_ridge.KernelRidge(kernel=kernel).fit(X, X[:, 0])
+    ours = mc.KernelRidge(kernel, fit_intercept=False).fit(X, X[:, 0])
+    assert_allclose(ridge.predict(X), ours.predict(X), rtol=1e-6)
+    clusters = cluster.SpectralClustering(2, affinity=mc.RBF(), random_state=0).fit(X)
+    assert clusters.affinity_matrix_ == pytest.approx(mc.RBF()(X))

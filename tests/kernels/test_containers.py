@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,7 @@ REFUSED_ROWS: list[tuple[Any, type[MercerError], str]] = [
     (lambda: mc.RBF()(np.ma.masked_less(TABLE, 0.0)), DataError, r"masked values.*fill or drop"),
     (lambda: mc.RBF()(None), DataTypeError, r"NoneType is not a collection of rows; pass"),
     (lambda: mc.RBF()("abc"), DataTypeError, r"single string"),
+    (lambda: mc.RBF()(Path("a.csv")), DataTypeError, r"a path is not .*mercer\.read_blocks"),
     (lambda: mc.Spectrum(2)(TABLE), DataTypeError, r"Spectrum: row 0 .*not a string; pass a list"),
     (lambda: mc.Chi2()(TABLE), DataError, r"Negative values .*Chi2 .*got -.*shift or clip"),
 ]

@@ -26,6 +26,7 @@ LOOPS: list[tuple[mc.Kernel, Any, dict[str, Any]]] = [
     (mc.HistogramIntersection(), ref.intersection, {}),
     (mc.Tanimoto(), ref.tanimoto, {}),
     (mc.Tanimoto(form="minmax"), ref.tanimoto, {"form": "minmax"}),
+    (mc.MinMax(), ref.tanimoto, {"form": "minmax"}),
 ]
 
 

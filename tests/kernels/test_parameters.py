@@ -186,7 +186,7 @@ def test_choice():
 def test_what_is_not_learned_is_concrete():
     assert Matern(nu=float("inf")).nu == np.inf
     assert Matern().theta_names == ["length_scale"]
-    assert "nu" not in Matern().parameter_values()
+    assert "nu" not in Matern()._tree.values
     with pytest.raises(ParameterError, match=r"nu = Fixed.* is never learned"):
         Matern(nu=Fixed(1.5))
 

@@ -19,7 +19,6 @@ from mercer.exceptions import (
     ParameterError,
     ValidityError,
 )
-from mercer.testing import check_kernel
 
 RNG = np.random.default_rng(6)
 X = RNG.normal(size=(9, 2))
@@ -108,38 +107,6 @@ def test_precomputed_copies_its_matrix() -> None:
 ROWS, COLUMNS = RNG.normal(size=(14, 3)), RNG.normal(size=(8, 3))
 
 
-class Lengths(mc.FeatureKernel):
-    def features(self, objects: list[Any]) -> Any:
-        return np.array([[len(o), 1.0] for o in objects])
-
-
-class CommonLetters(mc.PairKernel):
-    def pairs(self, A: list[Any], B: list[Any]) -> Any:
-        return [[len(set(a) & set(b)) for b in B] for a in A]
-
-
-WORDS = ["a", "abc", "bcd", "dddd"]
-
-
-def test_feature_and_pair_kernels_on_objects() -> None:
-    wanted = np.array([[len(a) * len(b) + 1.0 for b in WORDS] for a in WORDS])
-    assert_allclose(Lengths()(WORDS), wanted)
-    common = np.array([[len(set(a) & set(b)) for b in WORDS] for a in WORDS])
-    assert_allclose(CommonLetters()(WORDS), common)
-    assert_allclose((Lengths() * CommonLetters())(WORDS), wanted * common)
-    check_kernel(Lengths())
-    check_kernel(CommonLetters() + mc.Spectrum(2))
-
-
-def test_features_need_a_row_for_each_object() -> None:
-    class Broken(mc.FeatureKernel):
-        def features(self, objects: list[Any]) -> Any:
-            return np.ones((1, 2))
-
-    with pytest.raises(DataError, match=r"Broken\.features returned shape \(1, 2\) for 4 objects"):
-        Broken()(WORDS)
-
-
 def test_functions_of_matrices_and_of_pairs() -> None:
     wanted = ROWS @ COLUMNS.T + 1
     assert_allclose(mc.FunctionKernel(lambda A, B: A @ B.T + 1)(ROWS, COLUMNS), wanted)
@@ -147,7 +114,7 @@ def test_functions_of_matrices_and_of_pairs() -> None:
     assert_allclose(pairwise(ROWS, COLUMNS), wanted)
     assert_allclose(pairwise.diag(ROWS), (ROWS**2).sum(axis=1) + 1)
     words = mc.FunctionKernel(lambda a, b: len(set(a) & set(b)), pairwise=True)
-    assert_allclose(words(WORDS), CommonLetters()(WORDS))
+    assert_array_equal(words(["abc", "bcd"]), [[3, 2], [2, 3]])
     assert_allclose(
         (pairwise * mc.RBF())(ROWS, COLUMNS), wanted * mc.RBF()(ROWS, COLUMNS), rtol=1e-13
     )
@@ -199,17 +166,6 @@ def test_a_given_matrix_must_be_square_symmetric_and_numeric() -> None:
         mc.Precomputed([[1.0, 2.0], [0.0, 1.0]])
     with pytest.raises(DataTypeError, match="Precomputed"):
         mc.Precomputed("a")
-
-
-def test_features_that_are_not_finite_are_refused() -> None:
-    class Broken(mc.FeatureKernel):
-        """NaN features."""
-
-        def features(self, objects: list[Any]) -> Any:
-            return np.full((len(objects), 1), np.nan)
-
-    with pytest.raises(DataError, match="NaN"):
-        Broken()(["a", "b"])
 
 
 def test_asymmetry_is_found_beyond_the_first_block() -> None:

@@ -15,6 +15,7 @@ import mercer as mc
 import references as ref
 from mercer import validity
 from mercer.exceptions import DataError, ParameterError
+from mercer.kernels.tree import declared
 from mercer.program.gradient import _parameter_plan
 from mercer.testing import check_kernel
 from references import differences, label
@@ -117,7 +118,7 @@ def test_large_shape_of_rational_quadratic_is_the_rbf() -> None:
 def test_from_gamma_is_the_bridge_and_refuses_what_is_not_positive() -> None:
     assert mc.RBF.from_gamma(0.125).length_scale == 2.0
     assert mc.RBF.from_gamma([0.125, 0.5]) == mc.RBF([2.0, 1.0])
-    assert mc.RBF.from_gamma(mc.Fixed(0.5)).declared("length_scale") == mc.Fixed(1.0)
+    assert declared(mc.RBF.from_gamma(mc.Fixed(0.5)), "length_scale") == mc.Fixed(1.0)
     for bad in (-1, 0, "a", None):
         with pytest.raises(ParameterError, match=r"RBF\.from_gamma: gamma = .* pass"):
             mc.RBF.from_gamma(bad)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose
+from scipy import linalg
 
 import mercer as mc
 from mercer.exceptions import DataError, DataTypeError
@@ -186,6 +188,36 @@ def test_holes_of_an_array_are_still_refused() -> None:
     X[1, 1] = np.nan
     with pytest.raises(DataError, match=r"NaN \(first in row 1, column 1\).*standardized"):
         mc.KernelRidge().fit(X, np.ones(4))
+
+
+def test_decorrelated_numbers_against_an_eigendecomposition() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(30, 3)) @ rng.normal(size=(3, 3)) * [1.0, 50.0, 0.1] + 7
+    frame = pd.DataFrame(values, columns=["a", "b", "c"])
+    standard = (values - values.mean(axis=0)) / values.std(axis=0)
+    correlations = np.corrcoef(values.T) + 0.3 * np.eye(3)
+    decorrelated = standard @ np.real(linalg.inv(linalg.sqrtm(correlations)))
+    decorrelated /= decorrelated.std(axis=0)
+    both = np.hstack([standard, decorrelated])
+    length = float(f"{2 * 6 / np.sqrt(np.pi):.3g}")
+    expected = np.exp(-np.abs(both[:, None] - both).sum(axis=2) / length)
+    kernel = mc.table_kernel(frame, decorrelate=True).resolve(frame)
+    assert_allclose(kernel(frame), expected, rtol=1e-10)
+
+
+@FRAMES
+def test_a_missing_number_counts_as_the_mean_before_and_after_decorrelation(make: Any) -> None:
+    columns = columns_of(40)
+    kernel = mc.table_kernel(make(columns), decorrelate=True).resolve(make(columns))
+    matrix = kernel(make(columns))
+    assert np.isfinite(matrix).all()
+    assert np.linalg.eigvalsh(matrix).min() > -1e-9
+    assert pickle.loads(pickle.dumps(kernel)) == kernel
+
+
+def test_one_column_has_nothing_to_decorrelate() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0, 4.0]})
+    assert mc.table_kernel(frame, decorrelate=True) == mc.table_kernel(frame)
 
 
 DATA = os.environ.get("MERCER_DATA")

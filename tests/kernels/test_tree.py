@@ -29,7 +29,14 @@ from mercer.kernels.parameters import (
     NonNegative,
     Positive,
 )
-from mercer.kernels.tree import Parameterised, kind, named_children, with_values
+from mercer.kernels.tree import (
+    Parameterised,
+    declared,
+    gradient_in_theta,
+    kind,
+    named_children,
+    with_values,
+)
 from parameter_trees import (
     EVERY,
     RBF,
@@ -47,6 +54,7 @@ from parameter_trees import (
     nested,
 )
 
+INFINITY = float("inf")
 BUILT_IN = [
     kernel
     for name in mc.__all__
@@ -176,7 +184,7 @@ def test_all_kernels_differ():
     assert len(set(EVERY)) == len(EVERY)
     assert RBF() != Cauchy()
     assert RBF(Fixed(1)) != RBF(1)
-    assert RBF([1.0]) != RBF(1.0)
+    assert RBF([1.0, 1.0]) != RBF(1.0)
     assert RBF() != "RBF()"
     assert Cauchy(alpha=1) == Cauchy(alpha=1.0) == Cauchy()
 
@@ -205,9 +213,9 @@ def test_immutable():
 def test_reading_unwraps_and_declared_does_not():
     kernel = RBF(Fixed(2))
     assert kernel.length_scale == 2.0
-    assert kernel.declared("length_scale") == Fixed(2.0)
+    assert declared(kernel, "length_scale") == Fixed(2.0)
     with pytest.raises(ParameterError, match="alpha is not a parameter"):
-        kernel.declared("alpha")
+        declared(kernel, "alpha")
 
 
 def test_with_values_takes_anything():
@@ -290,7 +298,7 @@ def test_replace_deep():
 
 
 def test_replace_is_sticky():
-    assert RBF(Fixed(1)).replace(length_scale=2).declared("length_scale") == Fixed(2.0)
+    assert declared(RBF(Fixed(1)).replace(length_scale=2), "length_scale") == Fixed(2.0)
     assert RBF(Fixed(1)).replace(length_scale="median") == RBF(Fixed("median"))
     assert RBF(Fixed("median")).replace(length_scale=[1, 2]) == RBF(Fixed([1, 2]))
     bounded = RBF(Bounded(1, 0.5, 4))
@@ -361,7 +369,7 @@ def test_nothing_free():
     assert kernel.theta_bounds.shape == (0, 2)
     assert kernel.theta_names == []
     assert kernel.with_theta([]) is kernel
-    assert kernel.chain({"scale": 1.0, "length_scale": 2.0}).shape == (0,)
+    assert gradient_in_theta(kernel, {"scale": 1.0, "length_scale": 2.0}).shape == (0,)
 
 
 @pytest.mark.parametrize("kernel", EVERY, ids=repr)
@@ -430,14 +438,14 @@ def test_unresolved():
         with pytest.raises(UnresolvedParameterError, match=r"Sum: rbf_1__length_scale = 'median'"):
             getattr(kernel, read)
     with pytest.raises(UnresolvedParameterError):
-        kernel.parameter_values()
+        _ = kernel._tree.values
     resolved = kernel.replace(**dict.fromkeys(paths, 0.5))
     assert resolved == Sum(RBF(0.5), Cauchy(Fixed(0.5)), RBF(Bounded(0.5, 0.1, 1)))
     assert resolved.unresolved() == []
 
 
 def test_parameter_values_are_plain_and_continuous():
-    values = nested().parameter_values()
+    values = nested()._tree.values
     assert "product__arc_cosine__order" not in values
     assert values["scale"] == 4.0
     assert values["product__cauchy__length_scale"] == 3.0
@@ -447,28 +455,28 @@ def test_parameter_values_are_plain_and_continuous():
 def test_chain_agrees_with_central_differences():
     kernel = Sum(nested(), Mixture([0.0, 2.0], [[1.0, 2.0], [3.0, 4.0]]))
     rng = np.random.default_rng(0)
-    weights = {path: rng.normal(size=np.shape(v)) for path, v in kernel.parameter_values().items()}
+    weights = {path: rng.normal(size=np.shape(v)) for path, v in kernel._tree.values.items()}
 
     def f(k):
-        return sum(np.sum(weights[path] * np.sin(v)) for path, v in k.parameter_values().items())
+        return sum(np.sum(weights[path] * np.sin(v)) for path, v in k._tree.values.items())
 
-    gradients = {path: weights[path] * np.cos(v) for path, v in kernel.parameter_values().items()}
+    gradients = {path: weights[path] * np.cos(v) for path, v in kernel._tree.values.items()}
     step = 1e-6
     numerical = [
         (f(kernel.with_theta(kernel.theta + e)) - f(kernel.with_theta(kernel.theta - e))) / 2 / step
         for e in step * np.eye(len(kernel.theta))
     ]
     assert len(numerical) == 10
-    assert_allclose(kernel.chain(gradients), numerical, rtol=1e-7, atol=1e-8)
+    assert_allclose(gradient_in_theta(kernel, gradients), numerical, rtol=1e-7, atol=1e-8)
 
 
 def test_chain_refuses():
     with pytest.raises(ParameterError, match="gradient in alpha is missing"):
-        Cauchy().chain({"length_scale": 1.0})
+        gradient_in_theta(Cauchy(), {"length_scale": 1.0})
     with pytest.raises(ParameterError, match=r"shape \(\) and the value has shape \(2,\)"):
-        RBF([1, 2]).chain({"length_scale": 1.0})
+        gradient_in_theta(RBF([1, 2]), {"length_scale": 1.0})
     with pytest.raises(ParameterError, match="beta is not a parameter"):
-        RBF().chain({"length_scale": 1.0, "beta": 1.0})
+        gradient_in_theta(RBF(), {"length_scale": 1.0, "beta": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -517,9 +525,9 @@ def test_names_from_elsewhere_are_translated():
 
 
 def test_a_value_of_another_shape_than_its_bounds_is_told_so():
-    kernel = mc.RBF(mc.Bounded([2.0], [1e-5], [1e5]))
-    with pytest.raises(ParameterError, match=r"has shape \(2,\) and the bounds .* shape \(1,\)"):
-        kernel.replace(length_scale=[1.0, 2.0])
+    kernel = mc.RBF(mc.Bounded([2.0, 3.0], [1e-5, 1e-4], [1e5, 1e4]))
+    with pytest.raises(ParameterError, match=r"has shape \(3,\) and the bounds .* shape \(2,\)"):
+        kernel.replace(length_scale=[1.0, 2.0, 3.0])
 
 
 def test_a_class_in_place_of_a_kernel_is_told_so():
@@ -532,3 +540,49 @@ def test_a_class_in_place_of_a_kernel_is_told_so():
     ):
         with pytest.raises(ParameterError, match=r"RBF is a class of kernels .*; write RBF\(\)"):
             build()
+
+
+def test_str_has_four_digits_and_repr_all() -> None:
+    kernel = 4.39886606631754 * mc.RBF(3.346838457466045) + mc.Linear().on("x1.23456789")
+    assert str(kernel) == "4.399 * RBF(length_scale=3.347) + Linear().on('x1.23456789')"
+    assert f"{kernel}" == str(kernel)
+    assert repr(kernel).startswith("4.39886606631754 * RBF(length_scale=3.346838457466045)")
+    assert str(mc.RBF(mc.Bounded(1.23456, 1e-5, 100000.0))) == (
+        "RBF(length_scale=Bounded(1.235, 1e-05, 100000.0))"
+    )
+    assert str(mc.Matern(nu=INFINITY, length_scale=0.25)) == repr(
+        mc.Matern(nu=INFINITY, length_scale=0.25)
+    )
+
+
+def test_str_shows_few_of_many_length_scales() -> None:
+    kernel = mc.RBF(np.arange(1, 20) / 7)
+    assert str(kernel) == "RBF(length_scale=[0.1429, 0.2857, 0.4286, 0.5714, ..., 2.714])"
+    assert eval(repr(kernel), {"RBF": mc.RBF}) == kernel
+
+
+def test_a_list_of_one_length_scale_is_one_for_all_columns() -> None:
+    X = np.random.default_rng(0).normal(size=(5, 3))
+    assert mc.RBF([2.0]) == mc.RBF(2.0)
+    assert mc.RBF(Fixed([2.0])) == mc.RBF(Fixed(2.0))
+    bounded = mc.RBF(Bounded([2.0], [0.1], 10.0))
+    assert bounded == mc.RBF(Bounded(2.0, 0.1, 10.0))
+    assert_array_equal(bounded(X), mc.RBF(2.0)(X))
+
+
+@pytest.mark.parametrize(
+    ("family", "given", "advice"),
+    [
+        (mc.RBF, {"gamma": 1.0}, r"write RBF\.from_gamma"),
+        (mc.Laplacian, {"gamma": 1.0}, "write length_scale=1 / gamma"),
+        (mc.Chi2, {"gamma": 1.0}, "its name is gain"),
+        (mc.Polynomial, {"coef0": 1.0}, "its name is offset"),
+        (mc.White, {"noise_level": 1.0}, r"write noise_level \* White\(\)"),
+        (mc.Matern, {"length_scale_bounds": (1, 2)}, r"length_scale=mercer\.Bounded\(value"),
+        (mc.Linear, {"scale": 1.0}, "scale is not a parameter; there are none"),
+    ],
+    ids=str,
+)
+def test_other_spellings_are_answered(family: Any, given: dict[str, Any], advice: str) -> None:
+    with pytest.raises(ParameterError, match=advice):
+        family(**given)

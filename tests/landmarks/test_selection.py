@@ -237,3 +237,10 @@ def test_bad_landmarks_are_refused_in_the_name_of_their_owner(landmarks: Any, me
             model.fit(X, X[:, 0])
     with pytest.raises(DataError, match=f"Nystrom: of the given landmarks.*{message}"):
         mc.Nystrom(landmarks=landmarks).fit(X)
+
+
+def test_a_number_of_landmarks_is_sent_to_its_parameter() -> None:
+    with pytest.raises(ParameterError, match="The number of landmarks is n_landmarks=10"):
+        mc.Nystrom(landmarks=10).fit(X)
+    with pytest.raises(ParameterError, match="is not a list of row numbers from 0 to 119"):
+        select(mc.RBF(), X, [500])

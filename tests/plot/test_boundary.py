@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import mercer as mc
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, DataTypeError, ParameterError
 
 X, LABELS = make_moons(40, noise=0.2, random_state=0)
 TARGET = X[:, 0] * X[:, 1]
@@ -279,3 +279,71 @@ def test_a_constant_is_drawn_without_its_rounding() -> None:
         flat = mc.KernelRidge(mc.RBF()).fit(X, np.full(40, level))
         low, high = draw(flat, X).surface.surface_.get_clim()
         assert high - low > 0.1 * level
+
+
+def test_targets_of_two_values_have_a_line_between_them() -> None:
+    for low, high in ((-1.0, 1.0), (0.0, 1.0)):
+        targets = np.where(LABELS == 1, high, low)
+        model = mc.KernelRidge(mc.RBF(length_scale=0.5), alpha=0.1).fit(X, targets)
+        display = draw(model, X, targets, grid_resolution=100)
+        assert display.threshold == (low + high) / 2
+        (lines,) = display.boundary_
+        on_line = np.concatenate([path.vertices for path in lines.get_paths()])
+        np.testing.assert_allclose(model.predict(on_line), (low + high) / 2, atol=0.02)
+        assert len(display.points_) == 2
+        assert display.figure_.axes[-1].get_ylabel() == "f(x)"
+
+
+def legend_of(display: Any) -> list[str]:
+    legend = display.ax_.get_legend()
+    assert legend is not None
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_the_legend_names_lines_and_rings() -> None:
+    model = mc.SVC(mc.RBF(length_scale=0.5)).fit(X, LABELS)
+    names = legend_of(draw(model, X, LABELS))
+    assert names == ["0", "1", "support vectors (area: weight)", "boundary", "margin, f = ±1"]
+    display = draw(mc.OneClassSVM(nu=0.2).fit(X), X)
+    assert legend_of(display)[:2] == ["outliers (-1)", "inliers (1)"]
+    assert f"{len(model.support_)} support vectors" in draw(model, X).ax_.get_title()
+
+
+def test_at_most_sixty_rings_are_drawn_the_largest() -> None:
+    many, target = make_moons(100, noise=0.2, random_state=1)
+    model = mc.KernelRidge(mc.RBF(length_scale=0.5), alpha=0.1).fit(many, target)
+    display = draw(model, many)
+    assert display.rings_ is not None
+    largest = np.argsort(-np.abs(model.dual_coef_))[:60]
+    drawn = {tuple(row) for row in np.asarray(display.rings_.get_offsets())}
+    assert drawn == {tuple(row) for row in many[largest]}
+    assert "60 largest coefficients (area: weight)" in legend_of(display)
+
+
+def test_both_sides_of_one_class_reach_full_colour() -> None:
+    display = draw(mc.OneClassSVM(nu=0.2).fit(X), X, grid_resolution=60)
+    norm = display.surface.surface_.norm
+    response = display.surface.response
+    assert response.max() < -0.5 * response.min()
+    np.testing.assert_allclose(norm([response.min(), 0.0, response.max()]), [0.0, 0.5, 1.0])
+
+
+def test_predicted_classes_have_smooth_boundaries() -> None:
+    iris = load_iris()
+    plane = iris.data[:, 2:]
+    model = LogisticRegression(max_iter=1000).fit(plane, iris.target)
+    display = draw(model, plane, response_method="predict", grid_resolution=80)
+    lengths = []
+    for shown in (display, draw(model, plane, grid_resolution=80)):
+        paths = [path for lines in shown.boundary_ for path in lines.get_paths()]
+        steps = [np.diff(path.vertices, axis=0) for path in paths]
+        lengths.append(sum(float(np.hypot(*step.T).sum()) for step in steps))
+    assert lengths[0] == pytest.approx(lengths[1], rel=0.05)  # steps would add a third or so
+
+
+def test_a_column_of_times_is_refused() -> None:
+    times = np.array("2020-01-01", "M8[D]") + np.arange(40)
+    data = pd.DataFrame({"day": times.astype("M8[ns]"), "size": X[:, 0]})
+    model = mc.KernelRidge(mc.RBF()).fit(data, TARGET)
+    with pytest.raises(DataTypeError, match=r"column of times, .* pass it as numbers"):
+        draw(model, data)

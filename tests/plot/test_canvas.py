@@ -8,15 +8,28 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
-from mercer.exceptions import MissingDependencyError, ParameterError
+from mercer.exceptions import DataError, MissingDependencyError, ParameterError
+from mercer.plot.canvas import Numbers, described, legend_above, shortened, wrapped
 
 X = np.linspace(0, 3, 12)[:, None]
 Y = np.sin(X).ravel()
+# Displays that draw a KernelRidge of one column, and have its name in the title.
+SHOW_RIDGE = (
+    "ShrinkageDisplay",
+    "RidgePathDisplay",
+    "SearchDisplay",
+    "CurveDisplay",
+    "ContributionsDisplay",
+)
 
 
 def displays() -> list[tuple[str, Any]]:
@@ -32,12 +45,23 @@ def displays() -> list[tuple[str, Any]]:
             "GaussianProcessDisplay",
             lambda model: mc.plot.GaussianProcessDisplay.from_estimator(model, X),
         ),
+        ("EffectsDisplay", lambda model: mc.plot.EffectsDisplay.from_estimator(model, X)),
         ("BoundaryDisplay", lambda model: mc.plot.BoundaryDisplay.from_estimator(model, plane)),
+        ("CurveDisplay", lambda model: mc.plot.CurveDisplay.from_estimator(model, X)),
+        (
+            "CalibrationDisplay",
+            lambda model: mc.plot.CalibrationDisplay.from_estimator(model, X, Y),
+        ),
+        (
+            "ContributionsDisplay",
+            lambda model: mc.plot.ContributionsDisplay.from_estimator(model, X),
+        ),
     ]
 
 
 def test_all_displays_are_in_this_list() -> None:
     classes = [name for name in mc.plot.__all__ if name.endswith("Display")]
+    classes.remove("KernelDisplay")  # which shows a kernel, and no model
     assert sorted(name for name, _ in displays()) == classes
 
 
@@ -84,3 +108,53 @@ def test_without_matplotlib_the_extra_is_named(
 def test_importing_mercer_does_not_import_matplotlib() -> None:
     program = "import sys, mercer; mercer.plot.GramDisplay; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_titles_have_few_digits_and_few_lines() -> None:
+    kernel = 1.23456789 * mc.RBF(length_scale=1e-5 / 3)
+    assert shortened(kernel) == "1.23 * RBF(length_scale=3.33e-06)"
+    assert shortened(mc.RBF(length_scale=[1.0, 2.0, 3.0])) == "RBF(length_scale=[1, 2, 3])"
+    assert shortened(mc.RBF(length_scale=np.arange(1.0, 10))) == "RBF(length_scale=[1, ..., 9])"
+    assert len(wrapped("word " * 100).split("\n")) == 2
+    assert wrapped("first\nsecond") == "first\nsecond"
+    model = mc.KernelRidge(mc.RBF(length_scale=2.0)).fit(X, Y)
+    assert described(model) == "KernelRidge, RBF(length_scale=2)"
+    assert described(make_pipeline(StandardScaler(), LinearRegression())) == "LinearRegression"
+
+
+@pytest.mark.parametrize("kind", ["M8[ms]", "m8[ms]"])
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, None])
+def test_times_are_days_and_return_as_times(kind: str, frame: Any) -> None:
+    times = (np.arange(4) * 43_200_000).astype(kind)[:, None]
+    data = times if frame is None else frame({"time": times[:, 0]})
+    table = Numbers.read(data, 1, "Owner")
+    np.testing.assert_array_equal(table.values[:, 0], [0.0, 0.5, 1.0, 1.5])
+    assert table.has_times
+    back = table.like(table.values)
+    values = back if frame is None else back["time"].to_numpy()[:, None]
+    np.testing.assert_array_equal(values, times)
+    assert not Numbers.read(np.ones((2, 1)), 1, "Owner").has_times
+
+
+def test_missing_times_are_refused() -> None:
+    with pytest.raises(DataError, match="Owner: X is empty, or has NaN"):
+        Numbers.read(np.array([["NaT"]], "M8[D]"), 1, "Owner")
+
+
+def test_every_display_of_a_model_has_a_title() -> None:
+    model = mc.KernelRidge(mc.RBF(), alpha="loo", length_scales=[0.5, 1.0]).fit(X, Y)
+    drawn = [draw(model) for name, draw in displays() if name in SHOW_RIDGE]
+    assert len(drawn) == len(SHOW_RIDGE)
+    assert all("KernelRidge, RBF" in display.ax_.get_title() for display in drawn)
+
+
+def test_a_legend_above_the_axes_does_not_narrow_them() -> None:
+    widths = []
+    for label in ("short", "long " * 40):
+        figure, ax = plt.subplots(layout="constrained")
+        ax.plot([0, 1], [0, 1], label=label)
+        ax.set_title("title")
+        legend_above(ax)
+        figure.canvas.draw()
+        widths.append(ax.get_position().width)
+    assert widths[0] == pytest.approx(widths[1])

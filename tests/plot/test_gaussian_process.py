@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -34,7 +35,7 @@ def test_mean_and_bands_are_the_models() -> None:
         assert reached == pytest.approx(np.max(mean + norm.interval(level)[1] * std))
         assert band.get_label() == f"{100 * level:g}% of the function"
     width = X.max() - X.min()
-    np.testing.assert_allclose(display.x[[0, -1]], [X.min() - 0.1 * width, X.max() + 0.1 * width])
+    np.testing.assert_allclose(display.x[[0, -1]], [X.min() - 0.05 * width, X.max() + 0.05 * width])
     assert display.points_ is not None
     np.testing.assert_array_equal(display.points_.get_xdata(), X[:, 0])
     np.testing.assert_array_equal(display.points_.get_ydata(), Y)
@@ -44,6 +45,8 @@ def test_mean_and_bands_are_the_models() -> None:
 def test_samples_are_the_models_own() -> None:
     display = draw(MODEL, X, n_samples=3, random_state=7, grid_resolution=20)
     assert display.points_ is None
+    assert display.others_ is not None
+    assert display.others_.get_label() == "inputs"
     assert len(display.sample_lines_) == 3
     np.testing.assert_array_equal(
         display.samples, MODEL.sample_y(display.x[:, None], 3, random_state=7)
@@ -139,7 +142,7 @@ def test_bad_values_are_refused() -> None:
 
 def test_one_training_point() -> None:
     model = GaussianProcessRegressor(RBF(), optimizer=None).fit([[1.0]], [2.0])
-    np.testing.assert_allclose(draw(model, [[1.0]]).x[[0, -1]], [0.9, 1.1])
+    np.testing.assert_allclose(draw(model, [[1.0]]).x[[0, -1]], [0.95, 1.05])
 
 
 def test_points_that_the_model_has_not_seen_are_told_apart() -> None:
@@ -170,3 +173,41 @@ def test_bands_say_of_what_and_a_prior_is_drawn() -> None:
     np.testing.assert_array_equal(display.mean, np.zeros(200))
     np.testing.assert_allclose(display.std, np.sqrt(1.1))
     assert len(display.sample_lines_) == 2
+
+
+def test_titles_name_the_kernel_and_the_prior() -> None:
+    model = mc.GaussianProcessRegressor(mc.RBF(length_scale=1.23456), 0.1, learn=False)
+    prior = draw(model, X)
+    assert prior.ax_.get_title() == "Prior of GaussianProcessRegressor,\nRBF(length_scale=1.23)"
+    assert prior.others_ is None
+    posterior = draw(model.fit(X, Y), X)
+    assert posterior.ax_.get_title() == "GaussianProcessRegressor, RBF(length_scale=1.23)"
+
+
+@pytest.mark.parametrize("form", ["pandas", "polars", "numpy"])
+def test_dates_have_an_axis_of_dates(form: str) -> None:
+    days = np.array("2020-01-01", "M8[D]") + np.arange(12)
+    data: Any = {
+        "pandas": lambda: pd.DataFrame({"day": days.astype("M8[ns]")}),
+        "polars": lambda: pl.DataFrame({"day": days}),
+        "numpy": lambda: days[:, None],
+    }[form]()
+    model = mc.GaussianProcessRegressor(mc.RBF(length_scale=3.0), 0.1, learn=False).fit(data, Y)
+    display = draw(model, data, Y, grid_resolution=12, margin=0.0, n_samples=1)
+    np.testing.assert_array_equal(display.x, days.astype("M8[us]"))
+    numbers = np.arange(12.0)[:, None] + 18262.0
+    same = mc.GaussianProcessRegressor(mc.RBF(length_scale=3.0), 0.1, learn=False)
+    mean, std = same.fit(numbers, Y).predict(numbers, return_std=True)
+    np.testing.assert_allclose(display.mean, mean)
+    np.testing.assert_allclose(display.std, std)
+    assert display.points_ is not None
+    np.testing.assert_array_equal(display.points_.get_xdata(), days.astype("M8[us]"))
+    assert display.ax_.xaxis.get_converter() is not None
+    display.figure_.canvas.draw()
+
+
+def test_the_best_of_a_search_is_drawn() -> None:
+    search = GridSearchCV(GaussianProcessRegressor(RBF(), optimizer=None), {"alpha": [0.01, 0.1]})
+    display = draw(search.fit(X, Y), X, Y)
+    mean = search.best_estimator_.predict(display.x[:, None])
+    np.testing.assert_allclose(display.mean, mean)

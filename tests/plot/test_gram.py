@@ -119,3 +119,22 @@ def test_bad_input_is_refused() -> None:
 def test_one_point_is_not_several() -> None:
     display = mc.plot.GramDisplay.from_kernel(mc.RBF(), [[0.0]])
     assert display.ax_.get_xlabel() == "1 point, similar ones together"
+
+
+def test_the_title_names_the_kernel_and_counts_large_eigenvalues() -> None:
+    blocks = np.repeat([0.0, 50.0, 100.0, 150.0], 5)[:, None]
+    display = draw(mc.RBF(length_scale="median"), blocks)
+    name, counted = display.ax_.get_title().split("\n")
+    assert name.startswith("Gram matrix of RBF(length_scale=")
+    values = np.sort(np.linalg.eigvalsh(display.matrix))[::-1]
+    needed = next(m for m in range(1, 21) if values[:m].sum() >= 0.95 * values.sum())
+    assert counted == f"{needed} of 20 eigenvalues hold 95%"
+
+
+def test_eigenvalues_are_drawn_on_demand() -> None:
+    assert draw(RBF, LINE).spectrum_ is None
+    display = draw(RBF, LINE, eigenvalues=True)
+    expected = np.sort(np.linalg.eigvalsh(RBF(LINE)))[::-1]
+    drawn = display.spectrum_.get_ydata()  # type: ignore[union-attr]
+    np.testing.assert_allclose(drawn, expected[: len(drawn)], rtol=1e-6, atol=1e-12)
+    assert draw(RBF, LINE[:1], eigenvalues=True).spectrum_ is not None

@@ -41,7 +41,10 @@ def trailing(values: Any, window: int) -> list[float]:
 def test_errors_of_a_regressor(window: int) -> None:
     display = draw(Regressor(ERRORS).fit(), window=window)
     expected = np.sqrt(trailing(ERRORS**2, window))
-    np.testing.assert_allclose(display.line_.get_ydata(), expected, rtol=1e-9)
+    np.testing.assert_allclose(display.recent, expected, rtol=1e-9)
+    full = np.arange(min(window, 60), 61)
+    np.testing.assert_array_equal(display.line_.get_xdata(), full)
+    np.testing.assert_array_equal(display.line_.get_ydata(), display.recent[full - 1])
     assert display.overall is not None
     assert display.overall[-1] == pytest.approx(np.sqrt(np.mean(ERRORS**2)))
     assert display.ax_.get_ylabel() == "root mean square error"
@@ -101,3 +104,20 @@ def test_few_decades_are_labelled_by_plain_numbers() -> None:
     shown = [tick.get_text() for tick in display.ax_.get_yticklabels()]
     assert {"0.1", "0.2", "0.5", "1"} <= set(shown)
     assert not any(tick.get_text() for tick in display.ax_.get_yticklabels(minor=True))
+
+
+def test_a_known_noise_is_a_line() -> None:
+    display = draw(Regressor(ERRORS).fit(), floor=0.1)
+    assert display.floor_line_ is not None
+    assert list(display.floor_line_.get_ydata()) == [0.1, 0.1]  # type: ignore[arg-type]
+    assert draw(Regressor(ERRORS).fit()).floor_line_ is None
+    with pytest.raises(ParameterError, match=r"floor = -1 is not a finite number >= 0; pass"):
+        draw(Regressor(ERRORS).fit(), floor=-1)
+
+
+def test_mistakes_have_a_linear_axis_and_start_with_a_few_rows() -> None:
+    mistakes = np.cumsum(np.ones(60))
+    display = draw(Classifier(mistakes).fit(), window=20)
+    assert display.ax_.get_yscale() == "linear"
+    assert display.overall_line_ is not None
+    assert display.overall_line_.get_xdata()[0] == 10  # type: ignore[index]

@@ -30,7 +30,7 @@ def test_shrinkage_factors_are_the_models() -> None:
     assert "share kept" in display.ax_.get_ylabel()
     legend = display.ax_.get_legend()
     assert legend is not None
-    assert legend.get_texts()[0].get_text().startswith(r"$\alpha$ = 0.4, df = ")
+    assert legend.get_texts()[0].get_text().startswith(r"$\alpha$ = 0.4: ")
 
 
 def test_several_models_share_axes() -> None:
@@ -60,8 +60,10 @@ def test_the_path_shows_loo_gcv_and_degrees_of_freedom() -> None:
     legend = display.ax_.get_legend()
     assert legend is not None
     texts = [text.get_text() for text in legend.get_texts()]
-    curves = ["leave-one-out (dot: least)", "GCV (dot: least)"]
-    assert texts == [*curves, rf"model, $\alpha$ = {model.alpha_:.3g}"]
+    least = [model.loo_path(grid).min(), model.gcv_path(grid).min()]
+    names = ["leave-one-out", "GCV"]
+    curves = [f"{name} (dot: least, {e:.3g})" for name, e in zip(names, least, strict=True)]
+    assert texts == [*curves, "one standard error", rf"model, $\alpha$ = {model.alpha_:.3g}"]
 
 
 def test_the_default_alphas_are_those_of_the_search_or_around_the_model() -> None:
@@ -118,3 +120,36 @@ def test_the_axes_of_a_grid_are_divided_and_loose_ones_refused() -> None:
     assert max(above.x1, below.x1) < beside.x0
     with pytest.raises(ParameterError, match="cannot be divided; pass"):
         display.plot(plt.figure().add_axes((0.1, 0.1, 0.8, 0.8)))
+
+
+def test_the_band_is_one_standard_error_of_errors_by_brute_force() -> None:
+    model = mc.KernelRidge(RBF, alpha=0.3).fit(X, Y)
+    rows = np.arange(len(X))
+    squares = [
+        (Y[i] - mc.KernelRidge(RBF, alpha=0.3).fit(X[rows != i], Y[rows != i]).predict(X[[i]])[0])
+        ** 2
+        for i in rows
+    ]
+    display = mc.plot.RidgePathDisplay.from_estimator(model)
+    assert display.band_ is not None
+    assert display.band_.get_height() == pytest.approx(np.std(squares, ddof=1) / np.sqrt(len(X)))
+    assert display.band_.get_y() == pytest.approx(display.loo_errors.min())
+    weighted = mc.KernelRidge(RBF, alpha=0.3).fit(X, Y, np.linspace(1, 2, len(X)))
+    assert mc.plot.RidgePathDisplay.from_estimator(weighted).band_ is None
+
+
+def test_the_degrees_of_freedom_of_the_model_are_marked() -> None:
+    model = mc.KernelRidge(RBF, alpha="loo").fit(X, Y)
+    display = mc.plot.RidgePathDisplay.from_estimator(model)
+    (text,) = display.dof_ax_.texts
+    assert text.get_text() == f"{model.effective_dof_:.3g}"
+    beyond = mc.plot.RidgePathDisplay.from_estimator(model, [1e3, 1e4])
+    assert not beyond.dof_ax_.texts
+
+
+def test_many_factors_have_few_dots() -> None:
+    many = RNG.normal(size=(150, 2))
+    model = mc.KernelRidge(RBF).fit(many, many[:, 0])
+    line = mc.plot.ShrinkageDisplay.from_estimator(model).line_
+    assert len(line.get_ydata()) == 149  # type: ignore[arg-type]
+    assert len(line.get_markevery()) <= 40  # type: ignore[arg-type]

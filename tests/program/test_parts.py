@@ -55,6 +55,21 @@ def test_blocks_and_products_are_those_of_the_matrix(
         assert_allclose(parts.product(rows, factors, at), total[at], rtol=0, atol=tolerance * size)
 
 
+@pytest.mark.parametrize(("kernel", "sparse"), CASES, ids=range(len(CASES)))
+def test_many_products_are_those_of_the_matrix(kernel: mc.Kernel, sparse: bool) -> None:
+    pairs = kernel.gram(data(sparse)).pairs
+    K = np.asarray(reference.evaluate(kernel.expression, pairs))
+    tasks = [(rows, RNG.normal(size=len(rows)), at) for rows in ROWS for at in (rows, ROWS[1])]
+    parts = Parts(kernel.expression, pairs)
+    for threads in (1, 3):
+        with mc.threads(threads):
+            products = parts.products(tasks)
+        for (rows, factors, at), product in zip(tasks, products, strict=True):
+            atol = 1e-12 * np.abs(K).max() * np.abs(factors).sum()
+            assert_allclose(product, K[np.ix_(at, rows)] @ factors, rtol=0, atol=atol)
+    assert parts.products([]) == []
+
+
 def test_what_float32_cannot_hold_is_refused() -> None:
     kernel = mc.Linear()
     pairs = kernel.gram(np.array([[1e200], [1.0]])).pairs

@@ -10,6 +10,7 @@ import pytest
 
 import mercer as mc
 from mercer import memory
+from mercer.kernels.base import validated
 from mercer.rows.rows import InMemory, RowBlock
 from mercer.solvers.machine_fit import MachineFit
 from mercer.solvers.protocol import PATIENCE
@@ -19,7 +20,7 @@ RBF = mc.RBF(1.0)
 
 
 def fit(n: int, outputs: int = 1, *, joint: bool = False, smooth: bool = True) -> MachineFit:
-    rows = InMemory(RowBlock(RBF.validate(np.zeros((n, 8))), np.empty((n, 0))))
+    rows = InMemory(RowBlock(validated(RBF, np.zeros((n, 8))), np.empty((n, 0))))
     return MachineFit(RBF, rows, outputs, joint, smooth)
 
 

@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -269,3 +270,18 @@ def test_unknown_columns_are_refused_at_once(tmp_path: Path, name: str) -> None:
             mc.read_blocks(path, **wrong)
     shown = repr(mc.read_blocks(path, target="b"))
     assert shown == f"Blocks({[str(path)]!r}, columns=['a', 'b'], target='b', weight=None)"
+
+
+def test_a_pattern_stands_for_the_files_that_it_matches(tmp_path: Path) -> None:
+    for i in (2, 0, 1):
+        (tmp_path / f"part-{i}.csv").write_text(f"a,b\n{i},1\n")
+    (tmp_path / "other.csv").write_text("a,b\n9,1\n")
+    for pattern in (tmp_path / "part-*.csv", str(tmp_path / "**" / "part-[0-2].csv")):
+        blocks = mc.read_blocks(pattern, target="b")
+        assert [nw.from_native(X)["a"][0] for X, *_ in blocks] == [0, 1, 2]
+    (tmp_path / "odd[1].csv").write_text("a,b\n5,1\n")
+    assert len(list(mc.read_blocks(tmp_path / "odd[1].csv"))) == 1
+    with pytest.raises(DataError, match="there is no file"):
+        mc.read_blocks(tmp_path / "none-*.csv")
+    with pytest.raises(DataError, match=r"'s3://data/a\.csv' is not on this computer"):
+        mc.read_blocks("s3://data/a.csv")

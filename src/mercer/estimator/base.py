@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from mercer.arrays import Array
-from mercer.checks import NamedArguments, require_weight_range
+from mercer.checks import NamedArguments, is_number, listed, require_weight_range
 from mercer.exceptions import (
     DataError,
     DataTypeError,
@@ -22,13 +22,16 @@ from mercer.exceptions import (
     as_data_errors,
     warn,
 )
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, validated
+from mercer.kernels.names import DEFAULTS, KernelLike, kernel_of, outline, require_no_arguments
 from mercer.kernels.points import Points
+from mercer.kernels.scikit_learn import converted, is_scikit_learns
 from mercer.kernels.special import unlike_rows
 from mercer.kernels.stationary import RBF
 from mercer.kernels.table import is_mixed, table_kernel
 from mercer.kernels.vector import unequal_columns
 from mercer.parallel import cached_property, single_blas
+from mercer.streams.blocks import without_columns
 from mercer.streams.sources import Given, rows_of, source_of
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import Targets
@@ -62,9 +65,20 @@ class KernelEstimator(NamedArguments, BaseEstimator):
 
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+    #: Columns of data frames from which the fit took targets and weights.
+    _named_columns: tuple[str, ...] = ()
 
-    def __init__(self, kernel: Kernel | None = None) -> None:
-        self.kernel = kernel
+    def __init__(
+        self,
+        kernel: KernelLike = None,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+    ) -> None:
+        self.kernel: Any = kernel
+        self.degree: Any = degree
+        self.gamma: Any = gamma
+        self.coef0: Any = coef0
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of this estimator and, under ``kernel__``, of its kernel.
@@ -80,9 +94,14 @@ class KernelEstimator(NamedArguments, BaseEstimator):
             Values by name.
         """
         params: dict[str, Any] = super().get_params(deep)
-        if deep and self.kernel is None:
-            default = self._default_kernel().get_params()
-            params |= {_PREFIX + path: value for path, value in default.items()}
+        if deep and not isinstance(self.kernel, Kernel):
+            # Not the names of scikit-learn's kernels, but those of what is made of them.
+            params = {name: v for name, v in params.items() if not name.startswith(_PREFIX)}
+            made = self._default_kernel() if self.kernel is None else None
+            with suppress(ParameterError):  # the fit says what is wrong
+                made = converted("", self.kernel) if is_scikit_learns(self.kernel) else made
+            if made is not None:
+                params |= {_PREFIX + path: value for path, value in made.get_params().items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -116,6 +135,13 @@ class KernelEstimator(NamedArguments, BaseEstimator):
 
     def _replaceable(self, name: str, given: object) -> Any:
         """The object in place of which ``set_params(name__path=value)`` puts another."""
+        owner = type(self).__name__
+        if isinstance(given, str) and name == "kernel":
+            raise ParameterError(
+                f"{owner}: kernel = {given!r} is a name, whose parameters are "
+                f"{listed(self._kernel_arguments)}; set those, or pass kernel= an object such as "
+                "mercer.RBF() first."
+            )
         if name == "kernel":
             return self._kernel_or_default(given)
         if not hasattr(given, "replace") or isinstance(given, str | type):
@@ -139,7 +165,7 @@ class KernelEstimator(NamedArguments, BaseEstimator):
 
     def _tagged_kernel(self) -> object:
         """A kernel that takes the data that this estimator takes."""
-        return self._default_kernel() if self.kernel is None else self.kernel
+        return self._default_kernel() if self.kernel is None else outline(self.kernel)
 
     def _default_kernel(self) -> Kernel:
         return RBF(length_scale="columns")
@@ -149,16 +175,28 @@ class KernelEstimator(NamedArguments, BaseEstimator):
         mixed = type(X) is not np.ndarray and is_mixed(X)
         return table_kernel(X) if mixed else self._default_kernel()
 
+    #: The parameters of this estimator that belong to kernels which are named.
+    _kernel_arguments: ClassVar[tuple[str, ...]] = ("degree", "gamma", "coef0")
+
     def _kernel_or_default(self, kernel: object, X: Any = None) -> Kernel:
-        """The kernel that was given, or that for the data."""
+        """The kernel that was given, by an object, a name or a function; or that for the data."""
+        arguments = {}
+        for name in self._kernel_arguments:
+            value = getattr(self, name)
+            if type(value) is not type(DEFAULTS[name]) or value != DEFAULTS[name]:
+                arguments[name] = value
         if kernel is None:
+            if arguments:
+                require_no_arguments(type(self).__name__, None, arguments)
             return self._default_kernel_for(X)
-        if not isinstance(kernel, Kernel):
+        if isinstance(kernel, Kernel) and not arguments:
+            return kernel
+        if is_number(kernel) and hasattr(self, "alpha"):  # scikit-learn's first parameter
             raise ParameterError(
-                f"{type(self).__name__}: kernel = {kernel!r} is not a kernel; pass a kernel object "
-                "such as mercer.RBF(), or wrap a function with mercer.FunctionKernel."
+                f"{type(self).__name__}: kernel = {kernel!r} is a number, and the first parameter "
+                f"is the kernel; write {type(self).__name__}(alpha={kernel!r})."
             )
-        return kernel
+        return kernel_of(type(self).__name__, kernel, X, **arguments)
 
     @contextmanager
     def _fitting(self) -> Iterator[None]:
@@ -186,9 +224,11 @@ class KernelEstimator(NamedArguments, BaseEstimator):
 
     def _validate_points(self, kernel: Kernel, X: Any, *, reset: bool, copy: bool = True) -> Points:
         """Let the kernel check the content, then check names and number of columns."""
+        if self._named_columns and not reset:
+            X = without_columns(X, self._named_columns)
         refused = None
         try:
-            points = kernel.validate(X, owner=self, copy=copy)
+            points = validated(kernel, X, owner=self, copy=copy)
             data = points.data
         except (ParameterError, IndexingError) as error:  # they may be for other columns
             refused, data = error, X
@@ -197,8 +237,12 @@ class KernelEstimator(NamedArguments, BaseEstimator):
         named = hasattr(self, "feature_names_in_") and not (plain and isinstance(X, Points))
         if plain and reset and not named:
             self.n_features_in_ = data.shape[1]
+        # Objects, such as series, bags and lists of tokens, have no columns: lengths may differ.
+        listed = not reset if isinstance(data, np.ndarray) else isinstance(data, list)
+        objects = listed and not kernel.input_tags()["two_d"]
         # The width is all that there is to check of an array without names.
-        if named or not plain or getattr(self, "n_features_in_", None) != data.shape[1]:
+        checked = plain and getattr(self, "n_features_in_", None) == data.shape[1]
+        if not objects and (named or not checked):
             message = "Pass the columns that fit saw, in that order."
             with as_data_errors(type(self).__name__, message):
                 # The targets have their own check; the word says that they are not looked at here.

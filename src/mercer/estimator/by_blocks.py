@@ -12,7 +12,7 @@ from sklearn.base import TransformerMixin
 from mercer.exceptions import DataError
 from mercer.streams.blocks import Block, repeatable
 from mercer.streams.schema import filled, in_order
-from mercer.streams.sources import require_targets, source_of
+from mercer.streams.sources import Given, named_columns, require_targets, source_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -58,7 +58,8 @@ def scored_by_blocks(sums_of: Callable[[Any, Block], Any]) -> Callable[[Method],
             require_targets(owner, X, y)
             source, X = source_of(owner, X, y, sample_weight, whole=np.inf, lists=True)
             if source is None:
-                return float(method(self, X, y, sample_weight))
+                given, _ = named_columns(owner, Given(X, y, sample_weight))
+                return float(method(self, *given))
             sums = source.map_sum(partial(sums_of, self), method.__name__)
             if sums is None:
                 raise DataError(f"{owner}: {source.emptiness}")

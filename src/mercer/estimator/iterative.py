@@ -1,15 +1,18 @@
-"""Fits in steps: progress for scikit-learn's callbacks, and what an interrupt leaves behind."""
+"""Fits in steps: targets by name, progress for callbacks, and what an interrupt leaves behind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from inspect import signature
 from typing import Any, TypeVar, cast
 
 from sklearn import callback
 from sklearn.callback import CallbackSupportMixin
 
 from mercer.estimator.base import KernelEstimator
+from mercer.streams.sources import Given, named_columns
 
 Attributes = Callable[[], dict[str, Any]]
 Report = Callable[[Attributes], bool]
@@ -17,8 +20,29 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def with_callbacks(fit: Method) -> Method:
-    """Run ``fit`` as `sklearn.callback.with_callbacks` does, and keep its type."""
-    return cast("Method", callback.with_callbacks(fit))
+    """Run ``fit`` as `sklearn.callback.with_callbacks` does, with targets that may be named."""
+    return cast("Method", callback.with_callbacks(with_named_columns(fit)))
+
+
+def with_named_columns(fit: Method) -> Method:
+    """Let ``fit(frame, "price")`` take targets and weights from columns of a data frame."""
+
+    @wraps(fit)
+    def applied(self: Any, X: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        names: list[str] = []
+        weight = kwargs.get("sample_weight", args[0] if args else None)
+        if isinstance(y, str | list) or isinstance(weight, str):
+            arguments = signature(fit).bind(self, X, y, *args, **kwargs).arguments
+            given = Given(X, y, arguments.get("sample_weight"))
+            given, names = named_columns(type(self).__name__, given)
+            fitted = fit(**arguments | given._asdict())
+        else:
+            fitted = fit(self, X, y, *args, **kwargs)
+        # Predictions take frames with these columns, and without them.
+        self._named_columns = tuple(names)
+        return fitted
+
+    return cast("Method", applied)
 
 
 class IterativeEstimator(CallbackSupportMixin, KernelEstimator):

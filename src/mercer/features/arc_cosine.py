@@ -58,7 +58,7 @@ class ArcCosineFeatures(DrawnFeatures):
 
     Parameters
     ----------
-    kernel : Kernel, optional
+    kernel : Kernel, str or callable, optional
         ``ArcCosine(order)`` on any columns, times a number, and sums of these; order 1 by default.
     n_components : int, default=1000
         The number of features.
@@ -66,6 +66,8 @@ class ArcCosineFeatures(DrawnFeatures):
         The joint distribution of the vectors w.
     random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
+    degree, gamma, coef0 : int, float or str, and float
+        Of a kernel that is named, as in `SVC`.
 
     Attributes
     ----------

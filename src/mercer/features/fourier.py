@@ -138,7 +138,7 @@ class RandomFourier(_FourierTransformer, DrawnFeatures):
 
     Parameters
     ----------
-    kernel : Kernel, optional
+    kernel : Kernel, str or callable, optional
         Sums, products and scalings of RBF, Matern, Laplacian, RationalQuadratic, Periodic,
         Cosine, SpectralMixture and Constant, on any columns; by default an RBF with
         ``length_scale="columns"``.
@@ -152,6 +152,8 @@ class RandomFourier(_FourierTransformer, DrawnFeatures):
         exactly unbiased, by less than 0.001.
     random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
+    degree, gamma, coef0 : int, float or str, and float
+        Of a kernel that is named, as in `SVC`.
 
     Attributes
     ----------
@@ -208,13 +210,15 @@ class Fastfood(_FourierTransformer):
 
     Parameters
     ----------
-    kernel : Kernel, optional
+    kernel : Kernel, str or callable, optional
         Sums, products and scalings of RBF, Matern, RationalQuadratic and Constant, on any columns;
         by default an RBF with ``length_scale="columns"``.
     n_components : int, default=1000
         The number of features: cosines and sines together.
     random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
+    degree, gamma, coef0 : int, float or str, and float
+        Of a kernel that is named, as in `SVC`.
 
     Attributes
     ----------

@@ -18,6 +18,7 @@ from mercer.estimator.by_blocks import BlockTransformer
 from mercer.exceptions import DataError, as_data_errors
 from mercer.features.preimages import PreImages
 from mercer.kernels.base import Kernel
+from mercer.kernels.names import KernelLike
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import require_no_noise, select_rows
 from mercer.linalg.cholesky import Advice
@@ -47,7 +48,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
 
     Parameters
     ----------
-    kernel : Kernel, optional
+    kernel : Kernel, str or callable, optional
         The kernel; by default an RBF with ``length_scale="columns"``. It determines the type of X:
         vectors, strings, data frames, or row numbers of a precomputed matrix.
     n_landmarks : int, default=100
@@ -58,6 +59,8 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         row numbers; or the landmarks themselves.
     random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
+    degree, gamma, coef0 : int, float or str, and float
+        Of a kernel that is named, as in `SVC`.
 
     Attributes
     ----------
@@ -111,12 +114,16 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: KernelLike = None,
         n_landmarks: int = 100,
         landmarks: Any = "rpcholesky",
         random_state: Any = None,
+        *,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(kernel, degree, gamma, coef0)
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
         self.random_state = random_state

@@ -64,7 +64,7 @@ class PositiveFeatures(DrawnFeatures):
 
     Parameters
     ----------
-    kernel : Kernel, optional
+    kernel : Kernel, str or callable, optional
         The exponential of inner products: ``mercer.Linear().exp()``, or
         ``(mercer.Linear() / scale).exp()`` for a scale such as sqrt(d), on any columns, times a
         number, and sums of these. The first of them by default.
@@ -74,6 +74,8 @@ class PositiveFeatures(DrawnFeatures):
         The joint distribution of the vectors w.
     random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
+    degree, gamma, coef0 : int, float or str, and float
+        Of a kernel that is named, as in `SVC`.
 
     Attributes
     ----------

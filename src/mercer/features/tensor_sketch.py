@@ -73,13 +73,15 @@ class TensorSketch(FeatureTransformer):
 
     Parameters
     ----------
-    kernel : Kernel, optional
+    kernel : Kernel, str or callable, optional
         Sums, products and scalings of Polynomial, Linear and Constant, on any columns; by default
         ``Polynomial()``, of degree 3.
     n_components : int, default=1000
         The number of features.
     random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
+    degree, gamma, coef0 : int, float or str, and float
+        Of a kernel that is named, as in `SVC`.
 
     Attributes
     ----------

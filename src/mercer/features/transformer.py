@@ -21,6 +21,7 @@ from mercer.exceptions import DataError, NoFeatureMapError
 from mercer.features.expansion import Term, expand, shares
 from mercer.features.normal_draws import generator
 from mercer.kernels.base import Kernel
+from mercer.kernels.names import KernelLike
 from mercer.kernels.points import Points
 from mercer.kernels.views import View
 from mercer.parallel import single_blas
@@ -94,9 +95,16 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
     _in_range: ClassVar[str] = "divide the data, or the kernel's inner product, by a number"
 
     def __init__(
-        self, kernel: Kernel | None = None, n_components: int = 1000, *, random_state: Any = None
+        self,
+        kernel: KernelLike = None,
+        n_components: int = 1000,
+        *,
+        random_state: Any = None,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(kernel, degree, gamma, coef0)
         self.n_components = n_components
         self.random_state = random_state
 
@@ -117,7 +125,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         """
         with self._fitting():
             self._check_parameters()
-            kernel = self._kernel_or_default(self.kernel)
+            kernel = self._kernel_or_default(self.kernel, X)
             rows, data = self._stream(kernel, X, None, None, NoTargets())
             if rows is not None:
                 return self._fit_rows(rows)
@@ -129,13 +137,16 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         """Draw the features for rows in memory or in blocks."""
         with self._fitting():
             self._check_parameters()
-            kernel = self._kernel_or_default(self.kernel)
+            kernel = self._kernel_or_default(self.kernel, rows.first_row)
             validate_data(
                 self, rows.first_row.data, "no_validation", reset=True, skip_check_array=True
             )
             resolved = rows.resolve(kernel)
             self._draw_all(resolved, self._centred(resolved, rows))
         return self
+
+    def _default_kernel_for(self, X: Any) -> Kernel:
+        return self._default_kernel()  # the kernel of a table has no random features
 
     def _centred(self, kernel: Kernel, rows: RowSource) -> Points:
         """The first row, with the column centres of a sample of rows attached."""
@@ -253,13 +264,23 @@ class DrawnFeatures(FeatureTransformer):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: KernelLike = None,
         n_components: int = 1000,
         *,
         method: str = "orthogonal",
         random_state: Any = None,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
     ) -> None:
-        super().__init__(kernel, n_components, random_state=random_state)
+        super().__init__(
+            kernel,
+            n_components,
+            random_state=random_state,
+            degree=degree,
+            gamma=gamma,
+            coef0=coef0,
+        )
         self.method = method
 
     def _check_parameters(self) -> None:

@@ -19,6 +19,7 @@ from mercer.kernels.base import Kernel, Scope, is_a_class, scoped_children
 from mercer.kernels.parameters import Bounded, Children, Fixed, plain
 from mercer.kernels.points import Points
 from mercer.kernels.special import Constant
+from mercer.kernels.tree import declared
 from mercer.kernels.views import Columns
 from mercer.kernels.wrappers import (  # noqa: F401 (the methods of `Kernel` find all of them here)
     Exponential,
@@ -223,7 +224,7 @@ def _scaled(kernel: Any, factor: Any) -> Kernel:
     number = float(plain(factor))
     if isinstance(kernel, Scaled) and not isinstance(factor, Fixed | Bounded):
         _check_scale(kernel, factor, number * kernel.scale)
-        stored = kernel.declared("scale")
+        stored = declared(kernel, "scale")
         if not isinstance(stored, Bounded):
             return kernel.replace(scale=number * kernel.scale)
         if number > 0:  # the bounds are those of the scale inside

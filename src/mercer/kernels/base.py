@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from mercer import checks
 from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError, NoFeatureMapError, ParameterTypeError
 from mercer.kernels.heuristics import Scatter, bounded, heuristic_length
@@ -102,9 +103,7 @@ class Reader:
 
 
 #: What other parts of the library call and ``help`` does not list.
-_MACHINERY = frozenset(
-    ("chain", "declared", "expression", "input_tags", "parameter_values", "set_params", "validate")
-)
+_MACHINERY = frozenset(("expression", "input_tags", "set_params"))
 #: The special methods that ``help`` lists: values and the algebra.
 _LISTED = frozenset(
     f"__{name}__" for name in ("call", "add", "radd", "mul", "rmul", "pow", "truediv")
@@ -191,13 +190,17 @@ class Kernel(Parameterised, metaclass=_KernelType):
     def __call__(self, X: Any, Z: Any = None) -> Array:
         """Return the matrix of k(x, z) for all rows of X and of Z (of X again when left out).
 
-        The columns of two data frames are matched by name, in the order of X.
+        The columns of two data frames are matched by name, in the order of X. Of two single points,
+        rows of numbers or strings, return the number k(x, z).
         """
         direct = self._reader.direct if type(X) is np.ndarray else None
         if direct is not None:
             matrix = direct.gram(X, Z)
             if matrix is not None:
                 return matrix
+        single = None if Z is None else _single_rows(self, X, Z)
+        if single is not None:
+            return self(*single).item()  # type: ignore[no-any-return]
         pairs = pairs_of(self, X, Z)
         if direct is not None:
             direct.bind(self.expression, pairs)
@@ -256,20 +259,6 @@ class Kernel(Parameterised, metaclass=_KernelType):
         for slot in reads(self.expression).slots:
             points.columns(slot.view)
         return points
-
-    def validate(self, X: Any, owner: Any = None, *, copy: bool = True) -> Points:
-        """Prepare X on behalf of an estimator, whose name errors begin with.
-
-        Without a copy, only the columns that the leaves check are read.
-        """
-        try:
-            return self.prepare(X) if copy else points_of(self, X)
-        except DataError as error:
-            if owner is None:
-                raise
-            # The owner is one: an estimator, or a kernel by itself.
-            message = re.sub(r"^\w+: ", "", str(error))
-            raise type(error)(f"{type(owner).__name__}: {message}") from None
 
     @cached_property
     def _reader(self) -> Reader:
@@ -448,6 +437,40 @@ class Kernel(Parameterised, metaclass=_KernelType):
             Takes the data (all rows) and returns as many rows.
         """
         return _algebra("Warped", self, function)
+
+
+def _single_rows(kernel: Kernel, x: Any, z: Any) -> tuple[Any, Any] | None:
+    """Two single points as collections of one row; None if they are collections already."""
+    if isinstance(x, str) and isinstance(z, str):
+        return ([x], [z]) if kernel.input_tags()["string"] else None
+    # Kernels of other objects take a vector as a collection of numbers.
+    if not (_is_vector(x) and _is_vector(z)) or not any(
+        isinstance(view.reader, Numbers) for _, view in kernel._reader.leaves
+    ):
+        return None
+    return np.asarray(x)[None], np.asarray(z)[None]
+
+
+def _is_vector(x: Any) -> bool:
+    """Whether data are a row of numbers."""
+    if isinstance(x, np.ndarray):
+        return x.ndim == 1 and x.dtype.kind in "biuf"
+    return isinstance(x, list | tuple) and bool(x) and checks.is_number(x[0])
+
+
+def validated(kernel: Kernel, X: Any, owner: Any = None, *, copy: bool = True) -> Points:
+    """Prepare X on behalf of an estimator, whose name errors begin with.
+
+    Without a copy, only the columns that the leaves check are read.
+    """
+    try:
+        return kernel.prepare(X) if copy else points_of(kernel, X)
+    except DataError as error:
+        if owner is None:
+            raise
+        # The owner is one: an estimator, or a kernel by itself.
+        message = re.sub(r"^\w+: ", "", str(error))
+        raise type(error)(f"{type(owner).__name__}: {message}") from None
 
 
 def points_of(kernel: Kernel, X: Any, freeze: bool = False) -> Points:

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from numbers import Real
+from os import PathLike
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
@@ -66,9 +67,10 @@ def ingest(data: Any, owner: str) -> Any:
     if isinstance(frame, nw.Series):
         # A read-only view of a series changes with it, so that only a copy is safe.
         return frame.to_list() if not frame.dtype.is_numeric() else np.array(frame.to_numpy())
-    if isinstance(data, str | bytes | bytearray):
+    if isinstance(data, str | bytes | bytearray | PathLike):
+        kind = "path" if isinstance(data, PathLike) else "single string"
         raise DataTypeError(
-            f"{owner}: a single string is not a collection of rows; pass a list of strings, or "
+            f"{owner}: a {kind} is not a collection of rows; pass a list of strings, or "
             "mercer.read_blocks(path) if it is the name of a file."
         )
     if hasattr(data, "__array__") or isinstance(data, memoryview):
@@ -125,13 +127,23 @@ def as_table(data: Any) -> Any:
 
 def _list_or_array(items: list[Any]) -> Any:
     """Lists of numbers or of equally long rows of numbers become arrays; all others stay lists."""
-    if items and any(isinstance(item, str | bytes | dict) for item in items):
+    if any(isinstance(item, str | bytes | dict) for item in items):
+        return items
+    # Graphs, and pairs of edges and labels: NumPy would look for numbers inside each of them.
+    first = items[0] if items and isinstance(items[0], tuple | list) else items[:1]
+    if any(map(_is_collection, first)):
         return items
     try:
         array = np.asarray(items)
-    except ValueError:
+    except (TypeError, ValueError):
         return items
     return array if array.dtype.kind in "fiubc" else items
+
+
+def _is_collection(item: Any) -> bool:
+    """Whether an object has a length but no order, such as a graph: it is no row of numbers."""
+    ordered = isinstance(item, Sequence) or hasattr(item, "__array__")
+    return hasattr(item, "__len__") and not ordered
 
 
 def own_copy(data: Any) -> Any:

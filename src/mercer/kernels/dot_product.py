@@ -13,7 +13,8 @@ import numpy as np
 from mercer.arrays import AnyArray as Array
 from mercer.exceptions import NoFeatureMapError
 from mercer.kernels.base import Scope
-from mercer.kernels.parameters import Integer, NonNegative, Positive, Real, Scalar
+from mercer.kernels.heuristics import Scatter, heuristic_gain
+from mercer.kernels.parameters import Gain, Integer, NonNegative, Positive, Real, Scalar
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import coordinate_leaf, diagonal
 from mercer.kernels.vector import Coordinate, DotProduct, VectorKernel, slot_of
@@ -67,8 +68,9 @@ class Polynomial(DotProduct):
         The degree, at least 1.
     offset : float
         At 0 the kernel is homogeneous: only monomials of exactly that degree.
-    gain : float
-        Factor of the inner product.
+    gain : float or "scale"
+        Factor of the inner product. "scale" is 1 / (d Var X), from the data when an estimator is
+        fitted.
 
     Examples
     --------
@@ -79,16 +81,19 @@ class Polynomial(DotProduct):
 
     if TYPE_CHECKING:
 
-        def __init__(self, degree: int = 3, offset: Scalar = 1.0, gain: Scalar = 1.0) -> None: ...
+        def __init__(self, degree: int = 3, offset: Scalar = 1.0, gain: Gain = 1.0) -> None: ...
 
     degree = Integer(3, low=1)
     offset = NonNegative(1.0)
-    gain = Positive(1.0)
+    gain = Positive(1.0, heuristics=("scale",))
     psd = True
     _elsewhere = _NAMES
 
     def profile(self, s: Any) -> Any:
         return (self.gain * s + self.offset) ** self.degree
+
+    def _from_data(self, rule: str, scatter: Scatter) -> float:
+        return heuristic_gain(type(self).__name__, scatter)
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         columns = points.columns(self._view(scope))
@@ -106,8 +111,9 @@ class Sigmoid(DotProduct):
 
     Parameters
     ----------
-    gain : float
-        Factor of the inner product.
+    gain : float or "scale"
+        Factor of the inner product. "scale" is 1 / (d Var X), from the data when an estimator is
+        fitted.
     offset : float
         Added to it.
 
@@ -120,15 +126,17 @@ class Sigmoid(DotProduct):
 
     if TYPE_CHECKING:
 
-        def __init__(self, gain: Scalar = 1.0, offset: Scalar = 0.0) -> None: ...
+        def __init__(self, gain: Gain = 1.0, offset: Scalar = 0.0) -> None: ...
 
-    gain = NonNegative(1.0)
+    gain = NonNegative(1.0, heuristics=("scale",))
     offset = Real(0.0)
     psd = False
     _elsewhere = _NAMES
 
     def profile(self, s: Any) -> Any:
         return np.tanh(self.gain * s + self.offset)
+
+    _from_data = Polynomial._from_data
 
 
 class Monomials(Coordinate):

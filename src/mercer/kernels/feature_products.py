@@ -46,7 +46,7 @@ class FeatureProducts:
         most = n * m / (_FEATURE_COST * (n + m))
         try:
             rows, cols = _matched(kernel, pairs)
-            some = rows[np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp)]
+            some = rows[np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp)].detached()
             with at_most(most):
                 values = kernel._features(Scope(), some).values
         except (DataError, MemoryForecastError, NoFeatureMapError):

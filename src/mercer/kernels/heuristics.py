@@ -3,7 +3,8 @@
 Of a length-scale, ``"scale"`` makes the typical scaled distance about 2: for the RBF sqrt(d Var(X)
 / 2), which is scikit-learn's gamma = 1 / (d Var X). ``"columns"`` is the same rule with the
 deviation of each column in the place of that of all, so that both agree on standardised data.
-``"median"`` is the median distance between two points. The weight of a difference between
+``"median"`` is the median distance between two points. The gain of an inner product is, by
+``"scale"``, 1 / (d Var X). The weight of a difference between
 categories is, by ``"scale"``, 1 / the expected number of columns in which two rows differ.
 
 All need only a `Scatter` of the data, which need not be in memory: moments or counts of levels,
@@ -23,6 +24,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
 from mercer.arrays import AnyArray as Array
+from mercer.exceptions import DataError
 from mercer.kernels.parameters import Bounded
 from mercer.sampling import Draw, blocks
 
@@ -183,6 +185,19 @@ def _root(width: int, metric: str) -> float:
     The mean L1 distance is 2 d / sqrt(pi).
     """
     return float(np.sqrt(width / 2) if metric == "euclidean" else width / np.sqrt(np.pi))
+
+
+def heuristic_gain(owner: str, scatter: Scatter) -> float:
+    """The factor of inner products: scikit-learn's gamma = 1 / (d Var X), and 1 for constants."""
+    spread: Spread = scatter.spread()
+    variance = spread.deviation * spread.deviation  # one that underflows counts as zero
+    gain = 1.0 / (spread.width * variance) if variance > 0 else 1.0
+    if not 0 < gain < np.inf:
+        raise DataError(
+            f'{owner}: gain = "scale" leaves the range of numbers, as the data vary by '
+            f"{spread.deviation:.3g}; scale them."
+        )
+    return float(gain)
 
 
 def heuristic_weight(scatter: Scatter) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -43,6 +44,7 @@ class Chi2(Coordinate):
         def __init__(self, gain: Scalar = 1.0) -> None: ...
 
     gain = Positive(1.0)
+    _elsewhere = MappingProxyType({"gamma": "its name is gain."})
     psd = True
     non_negative = True
 
@@ -144,13 +146,46 @@ class Tanimoto(VectorKernel):
             )
 
     def _trace(self, scope: Scope) -> Expr:
-        if self.form == "dot":
-            common = Expr("dot", (), slot_of(self, scope))
-            size = common
-        else:
-            reader = Numbers("Tanimoto(form='minmax')", sparse=False)
-            slot = Slot(scope.view.read_by(reader))
-            common = coordinate_leaf(apply("minimum", X, Z), slot, 1)
-            size = coordinate_leaf(X, slot, 1)
-        union = diagonal(size, "row") + diagonal(size, "column") - common
-        return apply("where", union > 0, common / apply("where", union > 0, union, 1.0), 1.0)
+        if self.form == "minmax":
+            return _minmax(scope, "Tanimoto(form='minmax')")
+        common = Expr("dot", (), slot_of(self, scope))
+        return _share(common, common)
+
+
+class MinMax(VectorKernel):
+    """MinMax kernel of counts, sum_j min(x_j, z_j) / sum_j max(x_j, z_j).
+
+    The same as ``Tanimoto(form="minmax")``; on bits it is the Tanimoto similarity. Two rows without
+    counts have similarity 1.
+
+    References
+    ----------
+    Ralaivola, Swamidass, Saigo and Baldi, Graph kernels for chemical informatics, 2005.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.MinMax()([[2, 1, 0]], [[1, 1, 2]]).tolist()
+    [[0.4]]
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self) -> None: ...
+
+    psd = True
+    non_negative = True
+
+    def _trace(self, scope: Scope) -> Expr:
+        return _minmax(scope, "MinMax")
+
+
+def _minmax(scope: Scope, owner: str) -> Expr:
+    slot = Slot(scope.view.read_by(Numbers(owner, sparse=False)))
+    return _share(coordinate_leaf(apply("minimum", X, Z), slot, 1), coordinate_leaf(X, slot, 1))
+
+
+def _share(common: Expr, size: Expr) -> Expr:
+    """The common part of two sets, relative to their union; 1 for two empty sets."""
+    union = diagonal(size, "row") + diagonal(size, "column") - common
+    return apply("where", union > 0, common / apply("where", union > 0, union, 1.0), 1.0)

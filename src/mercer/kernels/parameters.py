@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
@@ -40,6 +41,30 @@ def show(value: object) -> str:
     if isinstance(value, float) and np.isinf(value):
         return f'float("{value}")'
     return repr(value)
+
+
+#: Texts in quotes, lists without lists inside, and numbers with a point or an exponent.
+_PARTS = re.compile(r"""'[^']*'|"[^"]*"|\[[^\[\]'"]*\]|\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+""")
+#: Numbers of a list that are shown at its beginning, if it has more than twice as many.
+_SHOWN = 4
+
+
+def abbreviate(text: str) -> str:
+    """Source text with four digits of each number, and few numbers of each list."""
+
+    def short(match: re.Match[str]) -> str:
+        part = match.group()
+        if part[0] in "'\"":
+            return part
+        if part[0] == "[":
+            items = [abbreviate(item) for item in part[1:-1].split(", ")]
+            if len(items) > 2 * _SHOWN:
+                items = [*items[:_SHOWN], "...", items[-1]]
+            return f"[{', '.join(items)}]"
+        rounded = f"{float(part):.4g}"
+        return part if float(rounded) == float(part) else rounded
+
+    return _PARTS.sub(short, text)
 
 
 def same(a: object, b: object) -> bool:
@@ -209,6 +234,7 @@ Scalar: TypeAlias = float | Fixed | Bounded
 Vector: TypeAlias = Scalar | Sequence[float] | Sequence[Sequence[float]] | npt.NDArray[Any]
 Length: TypeAlias = Vector | Literal["median", "scale", "columns"]
 Weight: TypeAlias = Vector | Literal["scale"]
+Gain: TypeAlias = Scalar | Literal["scale"]
 
 
 class Declaration(ABC):
@@ -279,9 +305,12 @@ class Continuous(Declaration):
         if type(given) is float and math.isfinite(given) and self._satisfied(given):
             return given + 0.0  # turns -0.0 into 0.0
         if not isinstance(given, Fixed | Bounded):
-            return self._validate_plain(owner, given)
+            value = self._validate_plain(owner, given)
+            return float(value[0]) if self._is_one(value) else value  # type: ignore[index]
         if not self.learned:
             self._refuse_wrapped(owner, given)
+        if self._is_one(given.value):
+            given = type(given)(*(np.squeeze(part) for part in given._fields()))
         self._validate_plain(owner, given.value)
         with np.errstate(invalid="ignore", divide="ignore"):
             outside = isinstance(given, Bounded) and np.isnan(self.to_theta(given.low)).any()
@@ -291,6 +320,10 @@ class Continuous(Declaration):
                 f"{self.name} >= 0; pass a bound of at least 0."
             )
         return given
+
+    def _is_one(self, value: Any) -> bool:
+        """Whether a list of one number for each column is one number for all columns."""
+        return self.per_column and np.shape(value) == (1,)
 
     def _validate_plain(self, owner: str, given: object) -> float | Array | str:
         if isinstance(given, str) and given in self.heuristics:

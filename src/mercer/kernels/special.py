@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError, DataTypeError, MercerError, ParameterError
 from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.containers import as_objects, len_of
+from mercer.kernels.containers import len_of
 from mercer.kernels.parameters import Choice, NonNegative, Part, Scalar
 from mercer.kernels.points import Points
-from mercer.kernels.tracing import SYMMETRISE, learns, real_numbers, require_symmetry
-from mercer.kernels.tree import with_values
-from mercer.kernels.views import Columns, Features, Numbers, Objects, View
-from mercer.program.expression import IDENTITY, Expr, Slot, parameter
-from mercer.program.pairs import Pairs
+from mercer.kernels.structured import SQUARE, PairKernel, one_number
+from mercer.kernels.tracing import real_numbers, require_symmetry
+from mercer.kernels.views import Columns, View
+from mercer.program.expression import IDENTITY, Expr, parameter
 
 # Rows that are compared with all others for a matrix that is nearly diagonal.
 _SEEN_ROWS = 4
@@ -75,178 +73,10 @@ class White(Kernel):
         def __init__(self) -> None: ...
 
     psd = True
+    _elsewhere = MappingProxyType({"noise_level": "write noise_level * White()."})
 
     def _trace(self, scope: Scope) -> Expr:
         return IDENTITY
-
-
-class FeatureKernel(Kernel):
-    """Base of kernels with explicit features: k(x, z) = <features(x), features(z)>.
-
-    Write ``features(self, objects)``, which takes a list of objects and returns a dense or sparse
-    matrix with one row for each; or a pair (matrix, keys), where ``keys`` names the columns, so
-    that collections with different vocabularies are matched by key.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> import numpy as np
-    >>> class Lengths(mc.FeatureKernel):
-    ...     '''Product of the lengths of two strings.'''
-    ...
-    ...     def features(self, objects):
-    ...         return np.array([[len(o)] for o in objects], dtype=float)
-    >>> Lengths()(["ab", "abc"]).tolist()
-    [[4.0, 6.0], [6.0, 9.0]]
-    """
-
-    psd = True
-
-    @abstractmethod
-    def features(self, objects: list[Any]) -> Any:
-        """Return one row of features for each object."""
-
-    def input_tags(self) -> dict[str, bool]:
-        return {**super().input_tags(), "sparse": False, "string": True, "two_d": False}
-
-    def _view(self, scope: Scope) -> View:
-        return scope.view.read_by(Features(with_values(self)))
-
-    def _trace(self, scope: Scope) -> Expr:
-        return Expr("dot", (), Slot(self._view(scope)))
-
-    def _check_points(self, points: Points, view: View) -> None:
-        points.columns(view)
-
-    def _features(self, scope: Scope, points: Points) -> Columns:
-        return points.columns(self._view(scope))
-
-
-@dataclass(frozen=True)
-class Block:
-    """The leaf of a kernel that Python evaluates, block by block."""
-
-    kernel: PairKernel
-    view: View
-    learns: bool
-
-    def __str__(self) -> str:
-        return type(self.kernel).__name__
-
-    def block(self, pairs: Pairs) -> Array:
-        if pairs.same and self._is_matrix:
-            _require_square(pairs.rows, self.view)
-        mirrored = pairs.same and np.array_equal(pairs.rows.ids, pairs.cols.ids)
-        a = self.kernel._objects(pairs.rows, self.view)
-        b = a if mirrored else self.kernel._objects(pairs.cols, self.view)
-        value = self._checked(self.kernel.pairs(a, b), pairs.shape)
-        if mirrored:
-            require_symmetry(value, str(self), self.kernel._symmetrise)
-        elif pairs.same:
-            self._check_symmetry(value, pairs)
-        return value
-
-    def _check_symmetry(self, value: Array, pairs: Pairs) -> None:
-        """Compare a sample of a block of k(X), off the diagonal, with its mirror image."""
-        rows, cols = (np.linspace(0, n - 1, 8).astype(int) for n in pairs.shape)
-        a = self.kernel._objects(pairs.rows[rows], self.view)
-        b = self.kernel._objects(pairs.cols[cols], self.view)
-        mirrored = real_numbers(self.kernel.pairs(b, a), str(self))
-        zero = np.zeros((8, 8))
-        sample = np.block([[zero, value[np.ix_(rows, cols)]], [mirrored, zero]])
-        ids = np.concatenate([pairs.rows.ids[rows], pairs.cols.ids[cols]])
-        require_symmetry(sample, str(self), self.kernel._symmetrise, rows=ids)
-
-    def is_single(self, pairs: Pairs) -> bool:
-        """Whether the kernel computes in float32."""
-        # A given matrix is no more precise than it was given.
-        matrix = pairs.rows.matrix(self.view.read_by(_SQUARE)) if self._is_matrix else None
-        return matrix is not None and matrix.dtype == np.float32
-
-    @property
-    def _is_matrix(self) -> bool:
-        """Whether the points are rows of the kernel matrix itself."""
-        return self.kernel.input_tags()["pairwise"]
-
-    def diagonal(self, pairs: Pairs) -> Array:
-        if pairs.rows is not pairs.cols:
-            singles = (self.block(pairs.block([i], [i])) for i in range(pairs.shape[0]))
-            return np.array([value.item() for value in singles])
-        objects = self.kernel._objects(pairs.rows, self.view)
-        return real_numbers(self.kernel.diagonal(objects), str(self))
-
-    def _checked(self, value: Any, shape: tuple[int, int]) -> Array:
-        matrix = real_numbers(value, str(self))
-        if matrix.shape != shape:
-            raise DataError(
-                f"{self} returned shape {matrix.shape} for {shape[0]} rows and {shape[1]} "
-                f"columns; it must return a matrix of shape {shape}, with a row for each x and a "
-                f"column for each z{self.kernel._single}."
-            )
-        if not np.isfinite(matrix).all():
-            i, j = np.argwhere(~np.isfinite(matrix))[0]
-            raise DataError(
-                f"{self} returned {matrix[i, j]} for row {i} and column {j}; it must return "
-                "finite numbers."
-            )
-        return matrix
-
-
-def _one_number(value: Any, owner: str) -> float:
-    """The kernel of one pair, from a matrix of one row and one column."""
-    matrix = real_numbers(value, owner)
-    if matrix.size != 1:
-        raise DataError(
-            f"{owner} returned shape {matrix.shape} for 1 row and 1 column; it must return a "
-            "matrix of shape (1, 1)."
-        )
-    return float(matrix.item())
-
-
-class PairKernel(Kernel):
-    """Base of kernels that compare objects in batches of pairs.
-
-    Write ``pairs(self, A, B)``, which takes two lists of objects and returns the matrix of their
-    kernel values.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> import numpy as np
-    >>> class CommonLetters(mc.PairKernel):
-    ...     '''Number of letters that two words share.'''
-    ...
-    ...     def pairs(self, A, B):
-    ...         return np.array([[len(set(a) & set(b)) for b in B] for a in A])
-    >>> CommonLetters()(["abc", "bcd"]).tolist()
-    [[3.0, 2.0], [2.0, 3.0]]
-    """
-
-    #: What errors advise where pairs(A, A) is not symmetric.
-    _symmetrise: ClassVar[str] = SYMMETRISE
-
-    #: What errors advise where the method returned one number for all pairs.
-    _single: ClassVar[str] = ""
-
-    @abstractmethod
-    def pairs(self, A: Any, B: Any) -> Any:
-        """Return the matrix of kernel values of two lists of objects."""
-
-    def diagonal(self, A: Any) -> Any:
-        """Return k(a, a) for every object; override it where that is cheaper than single pairs."""
-        return [_one_number(self.pairs([a], [a]), type(self).__name__) for a in A]
-
-    def input_tags(self) -> dict[str, bool]:
-        return {**super().input_tags(), "sparse": False, "string": True, "two_d": False}
-
-    def _view(self, scope: Scope) -> View:
-        return scope.view.read_by(Objects(type(self).__name__))
-
-    def _objects(self, points: Points, view: View) -> Any:
-        return as_objects(points.frame_of(view), type(self).__name__)
-
-    def _trace(self, scope: Scope) -> Expr:
-        return Expr("external", (), Block(with_values(self), self._view(scope), learns(self)))
 
 
 def _mirrored(function: Callable[..., Any], A: Sequence[Any]) -> list[list[Any]]:
@@ -319,7 +149,7 @@ class FunctionKernel(PairKernel):
         if self.pairwise:
             return [self.function(a, a) for a in A]
         singles = (A[i : i + 1] for i in range(len_of(A)))
-        return [_one_number(self.function(a, a), "FunctionKernel") for a in singles]
+        return [one_number(self.function(a, a), "FunctionKernel") for a in singles]
 
     def _objects(self, points: Points, view: View) -> Any:
         data = points.data_of(view)
@@ -395,7 +225,7 @@ class Precomputed(PairKernel):
         return A[0][np.arange(len(A[1])), _require_columns(A[0], A[1])]
 
     def _objects(self, points: Points, view: View) -> Any:
-        values = points.columns(view.read_by(_SQUARE)).values
+        values = points.columns(view.read_by(SQUARE)).values
         if self.matrix is None:
             return values, points.ids
         indices = values[:, 0]
@@ -426,20 +256,6 @@ def _require_columns(matrix: Array, columns: Array) -> Array:
             "given as columns; each row must hold the kernel values with all of them."
         )
     return columns
-
-
-def _require_square(points: Points, view: View) -> None:
-    """Refuse rows of a matrix that is not square: they have no kernel with each other."""
-    n, m = points.original_length, points.origin.matrix(view.read_by(_SQUARE)).shape[1]
-    if n != m:
-        raise DataError(
-            f"Precomputed: X should be a square kernel matrix, got shape ({n}, {m}); "
-            "Precomputed() takes the matrix itself as data."
-        )
-
-
-#: How the given matrix, or the row numbers, are read.
-_SQUARE = Numbers("Precomputed", sparse=False)
 
 
 def unlike_rows(kernel: Kernel, points: Points) -> str:

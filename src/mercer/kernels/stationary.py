@@ -102,6 +102,7 @@ class Laplacian(Stationary):
     psd = True
     takes_sparse = False
     _metric = "cityblock"
+    _elsewhere = MappingProxyType({"gamma": "write length_scale=1 / gamma."})
 
     def profile(self, r1: Any) -> Any:
         return np.exp(-r1)

@@ -30,6 +30,7 @@ from mercer.kernels.parameters import (
     Fixed,
     Mask,
     Part,
+    abbreviate,
     digest,
     read_only,
     same,
@@ -148,6 +149,9 @@ class Parameterised:
         )
         return f"{type(self).__name__}({', '.join(shown)})"
 
+    def __str__(self) -> str:
+        return abbreviate(repr(self))
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (type(self), self._values)
 
@@ -172,12 +176,6 @@ class Parameterised:
         dict of str to ParameterEntry
         """
         return dict(self._tree.entries)
-
-    def declared(self, name: str) -> Any:
-        """Return what is stored under one of this node's names, with `Fixed` or `Bounded`."""
-        if name not in self._declarations:
-            raise _unknown(self, name, self._declarations)
-        return self._values[name]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the stored value of each parameter by its path.
@@ -262,20 +260,24 @@ class Parameterised:
         parts = zip(free, pairwise(ends), strict=True)
         return _replaced(self, {e.path: e.at_theta(vector[low:high]) for e, (low, high) in parts})
 
-    def parameter_values(self) -> dict[str, float | Array]:
-        """Return the plain values of the continuous parameters by path, free or not."""
-        return dict(self._tree.values)
 
-    def chain(self, gradients: Mapping[str, npt.ArrayLike]) -> Array:
-        """Return the gradient in theta from those in the values, by path: df/dtheta by chain rule.
+def declared(node: Parameterised, name: str) -> Any:
+    """What is stored under one of a node's names, with `Fixed` or `Bounded`."""
+    if name not in node._declarations:
+        raise _unknown(node, name, node._declarations)
+    return node._values[name]
 
-        Gradients in parameters that are not free are dropped.
-        """
-        for path in gradients:
-            if path not in self._tree.entries:
-                raise _unknown(self, path, self._tree.entries)
-        parts = [entry.chained(gradients) for entry in self._tree.free]
-        return np.concatenate([np.empty(0), *parts])
+
+def gradient_in_theta(node: Parameterised, gradients: Mapping[str, npt.ArrayLike]) -> Array:
+    """The gradient in theta from those in the values, by path: df/dtheta by the chain rule.
+
+    Gradients in parameters that are not free are dropped.
+    """
+    for path in gradients:
+        if path not in node._tree.entries:
+            raise _unknown(node, path, node._tree.entries)
+    parts = [entry.chained(gradients) for entry in node._tree.free]
+    return np.concatenate([np.empty(0), *parts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -678,4 +680,7 @@ def _owner(instance: Parameterised) -> str:
 
 def _unknown(instance: Parameterised, name: str, known: Iterable[str]) -> ParameterError:
     advice = instance._elsewhere.get(name, "")
+    inner = name.removesuffix("_bounds")
+    if inner in instance._declarations and inner != name:  # scikit-learn's way
+        advice = f"write {inner}=mercer.Bounded(value, low, high), or mercer.Fixed(value)."
     return ParameterError(unknown_name(_owner(instance), name, known, advice))

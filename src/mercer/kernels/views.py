@@ -225,10 +225,29 @@ class Features:
             raise DataError(
                 f"{self.owner}.features returned NaN or infinity; it must return finite numbers."
             )
-        if keys is not None:
+        if keys is None:
+            return Columns(matrix)
+        keys = np.asarray(keys)
+        if not (keys[:-1] <= keys[1:]).all():
             order = np.argsort(keys)
-            matrix, keys = sp.csr_array(sp.csc_array(matrix)[:, order]), np.asarray(keys)[order]
-        return Columns(matrix, keys=keys, names=None if keys is None else tuple(map(str, keys)))
+            matrix, keys = sp.csr_array(sp.csc_array(matrix)[:, order]), keys[order]
+        return Columns(matrix, keys=keys, names=lambda: tuple(map(str, keys)))
+
+
+@dataclass(frozen=True)
+class Bits:
+    """Zeros and ones of a reader of numbers, packed; no columns where there are other numbers."""
+
+    numbers: Numbers
+
+    @property
+    def owner(self) -> str:
+        return self.numbers.owner
+
+    def read(self, data: Any, label: Callable[[int], str] = str) -> Columns:
+        values = self.numbers.read(data, label).values
+        bits = _core.pack_bits(values) if type(values) is np.ndarray else None
+        return Columns(np.empty((values.shape[0], 0), np.uint64) if bits is None else bits)
 
 
 @dataclass(frozen=True)
@@ -425,6 +444,11 @@ class View:
             if isinstance(step, Warp):
                 labels = [f"{label} of what warp(...) returned" for label in column_labels(data)]
         return labels[column]
+
+    @property
+    def bits(self) -> View | None:
+        """The view of the same numbers as bits; None for what is no view of numbers."""
+        return self.read_by(Bits(self.reader)) if isinstance(self.reader, Numbers) else None
 
     def then(self, step: Any) -> View:
         """The view with one more step."""

@@ -18,6 +18,7 @@ from mercer.kernels.heuristics import Scatter, Spread
 from mercer.kernels.parameters import Child, Integer, NonNegative, Part, Positive, Real, plain, show
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import diagonal
+from mercer.kernels.tree import declared
 from mercer.kernels.views import Columns, Numbers, Select, Standardise, View, Warp
 from mercer.maps import composition
 from mercer.maps.forecast import forecast
@@ -79,7 +80,7 @@ class Scaled(_Wrapper):
 
     def __repr__(self) -> str:
         inside = f"({self.kernel!r})" if self.kernel._precedence < 2 else repr(self.kernel)
-        return f"{show(self.declared('scale'))} * {inside}"
+        return f"{show(declared(self, 'scale'))} * {inside}"
 
     def _trace(self, scope: Scope) -> Expr:
         return self._inner(scope) * parameter(scope.path("scale"))
@@ -144,7 +145,7 @@ class PolynomialOf(_Wrapper):
             )
 
     def __repr__(self) -> str:
-        return f"{self._operand()}.polynomial({show(self.declared('coefficients'))})"
+        return f"{self._operand()}.polynomial({show(declared(self, 'coefficients'))})"
 
     def _trace(self, scope: Scope) -> Expr:
         inner = self._inner(scope)

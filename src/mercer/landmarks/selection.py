@@ -18,9 +18,9 @@ from scipy.optimize import brentq
 
 from mercer import memory
 from mercer.arrays import Array
-from mercer.checks import require_count, require_finite_values, require_number
+from mercer.checks import is_count, require_count, require_finite_values, require_number
 from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError, warn
-from mercer.kernels.base import Kernel, checked_weight
+from mercer.kernels.base import Kernel, checked_weight, validated
 from mercer.kernels.containers import ingest, len_of
 from mercer.kernels.points import Points
 from mercer.kernels.special import White
@@ -73,8 +73,6 @@ def select(
     *,
     sample_weight: Any = None,
     alpha: float | None = None,
-    owner: str = "select",
-    also: tuple[str, ...] = (),
 ) -> Landmarks:
     """Choose landmarks among points, or take those that are given.
 
@@ -103,10 +101,6 @@ def select(
         Weights of the rows; an integer weight counts repetitions, rows of weight 0 are not chosen.
     alpha : float, optional
         The ridge of ``"leverage"``; by default one with about m / (2 log m) degrees of freedom.
-    owner : str
-        The name that errors begin with.
-    also : tuple of str
-        Further methods of the owner, which the error for an unknown method lists.
 
     Returns
     -------
@@ -122,7 +116,24 @@ def select(
     >>> len(chosen)
     2
     """
-    data = kernel.validate(points)
+    chosen = n_landmarks, random_state
+    return select_points("select", kernel, points, how, *chosen, sample_weight, alpha=alpha)
+
+
+def select_points(
+    owner: str,
+    kernel: Kernel,
+    points: Any,
+    how: Any,
+    n_landmarks: int = 100,
+    random_state: Any = None,
+    sample_weight: Any = None,
+    *,
+    alpha: float | None = None,
+    also: tuple[str, ...] = (),
+) -> Landmarks:
+    """Choose landmarks as `select` does, in the name of an owner that may know further methods."""
+    data = validated(kernel, points)
     weights = None if sample_weight is None else checked_weight(kernel, sample_weight, len(data))
     rows = InMemory(RowBlock(data, np.empty((len(data), 0)), weights))
     return select_rows(
@@ -408,7 +419,7 @@ def _explicit_landmarks(
     if getattr(head.data, "dtype", None) == np.float32 and isinstance(data, np.ndarray):
         data = data.astype(np.float32)  # keep the precision of the data
     try:
-        points = kernel.validate(data).detached()
+        points = validated(kernel, data).detached()
         kernel(head, points)
     except (DataError, ParameterError) as error:
         # A length-scale for each of other columns is a matter of the landmarks here.
@@ -426,9 +437,10 @@ def _container(how: Any, owner: str) -> Any:
 
 def _unknown(how: Any, owner: str, also: tuple[str, ...] = ()) -> NoReturn:
     names = ", ".join(map(repr, (*_METHODS, *also)))
+    number = f" The number of landmarks is n_landmarks={how!r}." if is_count(how) else ""
     raise ParameterError(
         f"{owner}: landmarks = {how!r:.80} is unknown; pass one of {names}, row numbers, or the "
-        "landmarks themselves."
+        f"landmarks themselves.{number}"
     ) from None
 
 
@@ -438,9 +450,10 @@ def _row_numbers(selector: Any, n: int, owner: str) -> RowNumbers:
     rows = np.flatnonzero(selector) if mask else selector.astype(np.intp)
     wrong = len(selector) != n if mask else bool(((rows < 0) | (rows >= n)).any())
     if wrong or not len(rows):
-        rule = f"a mask of {n} rows" if mask else f"row numbers from 0 to {n - 1}"
+        rule = f"a mask of {n} rows" if mask else f"a list of row numbers from 0 to {n - 1}"
         raise ParameterError(
-            f"{owner}: landmarks = {selector!r:.80} are not {rule}, at least one; pass such."
+            f"{owner}: landmarks = {selector!r:.80} is not {rule} that selects at least one; pass "
+            "the numbers of rows of X."
         )
     return np.array(list(dict.fromkeys(rows.tolist())), dtype=np.intp)
 

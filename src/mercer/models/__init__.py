@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.iterative import IterativeEstimator
+from mercer.models.comparison import ComparedModel, Comparison
+from mercer.models.effects import Effects
 from mercer.models.gaussian_process.classifier import GaussianProcessClassifier
 from mercer.models.gaussian_process.regressor import GaussianProcessRegressor
 from mercer.models.kernel_regression.nadaraya_watson import NadarayaWatson
@@ -26,7 +28,10 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "ComparedModel",
+    "Comparison",
     "Contributions",
+    "Effects",
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "IterativeEstimator",

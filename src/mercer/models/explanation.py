@@ -86,7 +86,7 @@ class ExplainedModel(KernelEstimator):
         """
         check_is_fitted(self, "kernel_")
         checks.require_count(type(self).__name__, "top", top, example=10)
-        points = self._validate_points(self.kernel_, _as_rows(X, self.kernel_), reset=False)
+        points = self._validate_points(self.kernel_, as_rows(X, self.kernel_), reset=False)
         kind, names = self._output_names()
         places = _explained_places(self, points, output, kind, names)
         # Two classes share a function, with opposite signs.
@@ -130,7 +130,7 @@ def _explained_places(
 ) -> Positions:
     """The position, among the names, of the output that each row explains."""
     if output is not None:
-        place = _place_of(type(model).__name__, output, kind, names)
+        place = place_of(type(model).__name__, output, kind, names)
     elif kind == "class" and len(names) > 2:
         return model._predicted_places(points)
     else:
@@ -138,7 +138,7 @@ def _explained_places(
     return np.full(len(points), place, dtype=np.intp)
 
 
-def _place_of(owner: str, output: Any, kind: str, names: NDArray[Any]) -> int:
+def place_of(owner: str, output: Any, kind: str, names: NDArray[Any]) -> int:
     """The position of the output that a label, a level or a number names."""
     listed = names.tolist()
     wanted = output.item() if isinstance(output, np.generic) else output
@@ -158,7 +158,7 @@ def _place_of(owner: str, output: Any, kind: str, names: NDArray[Any]) -> int:
     )
 
 
-def _as_rows(X: Any, kernel: Kernel) -> Any:
+def as_rows(X: Any, kernel: Kernel) -> Any:
     """Turn a single row into data of one row; return other data unchanged."""
     if isinstance(X, str):
         return [X]

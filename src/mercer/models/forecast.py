@@ -28,6 +28,7 @@ from mercer.parallel import thread_count
 from mercer.solvers.forecast import Forecast
 from mercer.solvers.protocol import TOO_LARGE, Cost
 from mercer.solvers.speed import LEAST_SECONDS, operations_per_second, seconds_per_pair
+from mercer.streams.sources import Given, named_columns
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ def forecast(model: KernelEstimator | SVCSearch, X: Any, y: ArrayLike | None = N
             "used up before the fit; pass mercer.Blocks(X) to both, which keeps it in a file, or "
             "some rows as an array."
         )
+    (X, y, _), _ = named_columns("forecast", Given(X, y, None))
     if hasattr(model, "_forecast_for"):
         result: Forecast = clone(model)._forecast_for(X, y)
         return result
@@ -158,5 +160,5 @@ def _points(model: Any, X: Any) -> tuple[Kernel, Points]:
     if isinstance(model, SupportVectorMachine):
         kernel, points = model._read_points(X)
         return kernel, points
-    kernel = model._kernel_or_default(model.kernel)
+    kernel = model._kernel_or_default(model.kernel, X)
     return kernel, model._validate_points(kernel, X, reset=True)

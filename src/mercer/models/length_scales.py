@@ -42,16 +42,19 @@ def candidates(
     return (kernel.replace(**values) for values in _replacements(kernel, length_scales, owner))
 
 
-def checked_alphas(alphas: ArrayLike) -> Array:
+def checked_alphas(
+    alphas: ArrayLike, owner: str = "KernelRidge", *, positive: bool = False
+) -> Array:
     """Validate the alphas of a search."""
     try:
         grid = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
     except (TypeError, ValueError):
         grid = np.array([np.nan])
-    if grid.ndim != 1 or not grid.size or not np.all(np.isfinite(grid) & (grid >= 0)):
+    allowed = np.isfinite(grid) & ((grid > 0) if positive else (grid >= 0))
+    if grid.ndim != 1 or not grid.size or not allowed.all():
         raise ParameterError(
-            f"KernelRidge: alphas = {alphas!r} is not a list of finite numbers >= 0; pass for "
-            "example numpy.logspace(-6, 2, 9)."
+            f"{owner}: alphas = {alphas!r} is not a list of finite numbers "
+            f"{'>' if positive else '>='} 0; pass for example numpy.logspace(-6, 2, 9)."
         )
     return grid
 
@@ -85,11 +88,25 @@ def end_of_alphas(alphas: Array, errors: Array, task: RidgeTask, given: bool) ->
     )
 
 
+def end_of_path(alphas: Array, errors: Array, criterion: str, given: bool) -> str:
+    """A warning, as a clause, if the best alpha of a machine is an end of the grid."""
+    order = np.argsort(alphas)
+    order = order[np.isfinite(errors[order])]
+    end = _end(errors[order])
+    if end is None or (end > 0 and not given):  # the largest of the default grid: nothing but noise
+        return ""
+    return (
+        f"alpha = {alphas[order[end]]:.3g}, the {'least' if end == 0 else 'largest'} compared, has "
+        f"the least {criterion} error, and may not be the best; pass alphas that reach further, or "
+        "groups= to fit if rows belong together"
+    )
+
+
 def end_of_lengths(kernels: Sequence[Kernel], errors: Array, best: int) -> str:
     """A warning, as a clause, if the best kernel has a length-scale at an end of its grid."""
     if len(kernels) < _LEAST_GRID:
         return ""
-    varied = [kernel.parameter_values() for kernel in kernels]
+    varied = [kernel._tree.values for kernel in kernels]
     for path in varied[0]:
         sizes = np.array([np.mean(values[path]) for values in varied])
         compared, index = np.unique(sizes, return_inverse=True)

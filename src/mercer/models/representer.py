@@ -14,6 +14,7 @@ from mercer.arrays import Array
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
 from mercer.estimator.scoring import accuracy
 from mercer.kernels.points import Points
+from mercer.models.effects import Effects, effects_of
 from mercer.models.explanation import ExplainedModel, Positions, Terms
 from mercer.models.results import PrimalCoefficients
 from mercer.sampling import blocks
@@ -44,6 +45,31 @@ class RepresenterModel(ExplainedModel):
 
     dual_coef_: Array
     intercept_: Any
+
+    #: Why the function is no sum over the terms of the kernel; empty if it is one.
+    _no_effects: str = ""
+
+    def effects(self, X: Any, *, output: Any = None) -> Effects:
+        """The function as a sum of effects, one for each term of a kernel k_1 + ... + k_m.
+
+        A product of kernels is one term. Scales and selected columns of a sum belong to its terms.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the type and columns passed to `fit`; also a single row.
+        output : label, float or int, optional
+            The function, as for `contributions`. It is required for more than two classes.
+
+        Returns
+        -------
+        Effects
+            The effects and an intercept, which sum to the function. It is what `contributions`
+            explains: the decision function of a classifier, the logarithm of the mean for Poisson
+            and gamma losses. Exact Gaussian processes add standard deviations. They and exact ridge
+            add degrees of freedom.
+        """
+        return effects_of(self, X, output)
 
     @property
     def _coefficients(self) -> Array:
@@ -92,7 +118,31 @@ def _blocks_of_terms(
         yield block, block * columns[functions[rows]]
 
 
-class RepresenterClassifier(ClassifierMixin, RepresenterModel):
+class ScoredClassifier(ClassifierMixin):
+    """Base of classifiers whose score is the share of labels that are predicted."""
+
+    @scored_by_blocks(accuracy)
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of labels that are predicted.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data like those seen by `fit`; blocks with their labels, as `fit` takes them.
+        y : array-like of shape (m,), Dask collection or str
+            True labels; None if blocks hold them, or the name of a column.
+        sample_weight : array-like of shape (m,), Dask collection or str, optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        return float(super().score(X, y, sample_weight))
+
+
+class RepresenterClassifier(ScoredClassifier, RepresenterModel):
     """Base of classifiers by the sign of one function, or by the largest of one for each class."""
 
     classes_: NDArray[Any]
@@ -130,26 +180,6 @@ class RepresenterClassifier(ClassifierMixin, RepresenterModel):
         values = self.decision_function(X)
         codes = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
         return np.asarray(self.classes_[codes])
-
-    @scored_by_blocks(accuracy)
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The share of labels that are predicted.
-
-        Parameters
-        ----------
-        X : array-like, data frame, sequence, blocks or Dask collection
-            Data like those seen by `fit`; blocks with their labels, as `fit` takes them.
-        y : array-like of shape (m,), Dask collection or str
-            True labels; None if blocks hold them, or the name of a column.
-        sample_weight : array-like of shape (m,), Dask collection or str, optional
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            Between 0 and 1.
-        """
-        return float(super().score(X, y, sample_weight))
 
 
 class _DualCoefficients:

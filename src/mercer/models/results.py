@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mercer.arrays import Array
 from mercer.estimator.by_blocks import by_blocks
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, validated
 from mercer.kernels.points import Points
 from mercer.solvers.protocol import FeatureFunction
 from mercer.streams.schema import in_order
@@ -165,7 +165,7 @@ class RidgePath:
         X = in_order(X, self.feature_names)
         gram = self.kernel.gram(X, self.points)
         if self.function is not None:
-            flat = self.function(self.kernel.validate(X))
+            flat = self.function(validated(self.kernel, X))
         else:
             columns = np.moveaxis(self.dual_coef, 0, 1).reshape(self.dual_coef.shape[1], -1)
             flat = np.asarray(gram @ columns)

@@ -8,16 +8,26 @@ need matplotlib: ``pip install "mercer[plot]"``.
 from __future__ import annotations
 
 from mercer.plot.boundary import BoundaryDisplay, decision_boundary
+from mercer.plot.calibration import CalibrationDisplay
+from mercer.plot.contributions import ContributionsDisplay
+from mercer.plot.curve import CurveDisplay
+from mercer.plot.effects import EffectsDisplay
 from mercer.plot.gaussian_process import GaussianProcessDisplay
 from mercer.plot.gram import GramDisplay
+from mercer.plot.kernel import KernelDisplay
 from mercer.plot.learning import LearningCurveDisplay
 from mercer.plot.search import SearchDisplay
 from mercer.plot.spectrum import RidgePathDisplay, ShrinkageDisplay
 
 __all__ = [
     "BoundaryDisplay",
+    "CalibrationDisplay",
+    "ContributionsDisplay",
+    "CurveDisplay",
+    "EffectsDisplay",
     "GaussianProcessDisplay",
     "GramDisplay",
+    "KernelDisplay",
     "LearningCurveDisplay",
     "RidgePathDisplay",
     "SearchDisplay",

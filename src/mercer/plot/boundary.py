@@ -7,14 +7,24 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_outlier_detector
+from scipy.ndimage import gaussian_filter
+from sklearn.base import is_outlier_detector, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import checks
 from mercer.arrays import Array
-from mercer.exceptions import DataError
+from mercer.exceptions import DataError, DataTypeError
 from mercer.models.representer import RepresenterModel
-from mercer.plot.canvas import COLOURS, GREY, Display, Numbers, numbers_of
+from mercer.plot.canvas import (
+    COLOURS,
+    GREY,
+    Display,
+    Numbers,
+    described,
+    final_model,
+    legend_above,
+    numbers_of,
+)
 from mercer.plot.decision import OWNER, ROUNDING, Decision
 
 if TYPE_CHECKING:
@@ -22,27 +32,35 @@ if TYPE_CHECKING:
     from matplotlib.collections import PathCollection
     from sklearn.inspection import DecisionBoundaryDisplay
 
+Kind = Literal["classes", "one class", "regression"]
 Method = Literal["auto", "decision_function", "predict_proba", "predict"]
 
 _MARKERS = "osD^vP"
 _RING_AREA = 260.0
+# Largest number of rings, which hide the points if there are more.
+_MAX_RINGS = 60
+# Standard deviation, in cells, of the smoothing of predicted classes, which are steps.
+_SMOOTHING = 1.0
+_SHADES = 8
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoundaryDisplay(Display):
     """The surface of a model of two inputs, with boundary, margins, data and coefficients.
 
-    The surface is scikit-learn's `DecisionBoundaryDisplay`. Lines are added where the prediction
-    changes, and dashed lines where the decision function is -1 and 1. Rings mark the points over
-    which the model is expanded; their areas are in proportion to the coefficients.
+    The surface is computed by scikit-learn's `DecisionBoundaryDisplay`. Lines show where the
+    prediction changes, and dashed lines where the decision function is -1 and 1. Of several
+    classes, colours are deeper where the largest response is further ahead of the next. Rings mark
+    the points over which the model is expanded, the largest coefficients only if there are more
+    than 60; their areas are in proportion to the coefficients.
 
     Parameters
     ----------
     surface : sklearn.inspection.DecisionBoundaryDisplay
         The response on a grid.
     threshold : float or None
-        The response at which the prediction of two classes changes; None for regression and for
-        more classes.
+        The response at which the prediction of two classes changes; for a regression on two
+        different targets, their middle; else None.
     method : str
         The method of the model that gave the response.
     data : ndarray of shape (n, 2)
@@ -55,8 +73,12 @@ class BoundaryDisplay(Display):
         The points with rings: support vectors, or all points of the expansion.
     weights : ndarray of shape (p,), optional
         Absolute values of their coefficients; norms over several outputs.
-    one_class : bool, default=False
-        Whether the model is an outlier detector, which has a boundary but no margins.
+    kind : {"classes", "one class", "regression"}
+        What the model predicts. A machine of one class has a boundary but no margins.
+    supports : bool, default=False
+        Whether the points with rings are support vectors.
+    title : str
+        The title.
 
     Attributes
     ----------
@@ -94,7 +116,8 @@ class BoundaryDisplay(Display):
     classes: NDArray[Any] | None = None
     carriers: Array | None = None
     weights: Array | None = None
-    one_class: bool = False
+    kind: Kind = "classes"
+    supports: bool = False
 
     @classmethod
     def from_estimator(
@@ -118,7 +141,8 @@ class BoundaryDisplay(Display):
         X : array-like or data frame of shape (n, 2)
             The points to draw; the axes extend beyond them by `margin`.
         y : array-like of shape (n,), optional
-            Labels or targets, which determine the colours of the points.
+            Labels or targets, which determine the colours of the points. By default grey points,
+            and for an outlier detector its predictions.
         response_method : {"auto", "decision_function", "predict_proba", "predict"}
             The response to draw; by default the first one that determines the predicted class:
             by a threshold for two classes, by the largest response for several. Responses for
@@ -133,26 +157,41 @@ class BoundaryDisplay(Display):
         cls._require_matplotlib()
         check_is_fitted(estimator)
         table = Numbers.read(X, 2, OWNER)
+        if table.has_times:
+            raise DataTypeError(
+                f"{OWNER}: X has a column of times, which no grid is drawn over; pass it as "
+                "numbers, such as days, to the model and here."
+            )
         size = checks.require_count(OWNER, "grid_resolution", grid_resolution, least=2, example=200)
         target = None if y is None else numbers_of(y, len(table.values), OWNER)
         decision = Decision.shown(estimator, table, response_method, size, margin)
+        model = final_model(estimator)
         carriers, weights = _carriers(getattr(estimator, "best_estimator_", estimator))
-        classes = decision.classes if len(decision.classes) else None
-        if classes is not None and target is not None and not np.isin(target, classes).all():
+        kind, classes, threshold = _kind(estimator), decision.classes, decision.threshold
+        if kind == "one class" and target is None:
+            target = np.asarray(estimator.predict(X))
+        if kind == "regression" and target is not None and len(np.unique(target)) == 2:
+            classes = np.unique(target)
+            threshold = float(classes.mean())
+        if kind != "regression" and target is not None and not np.isin(target, classes).all():
             raise DataError(
                 f"{OWNER}: y has labels that {type(estimator).__name__} was not fitted with; pass "
                 f"labels among {', '.join(map(str, classes))}."
             )
+        supports = len(getattr(model, "support_", ())) > 0 and carriers is not None
+        counted = f"\n{len(model.support_)} support vectors" if supports else ""
         display = cls(
             surface=decision.surface,
-            threshold=decision.threshold,
+            threshold=threshold,
             method=decision.method,
             data=table.values,
             target=target,
-            classes=classes,
+            classes=classes if len(classes) else None,
             carriers=carriers,
             weights=weights,
-            one_class=is_outlier_detector(estimator),
+            kind=kind,
+            supports=supports,
+            title=described(estimator) + counted,
         )
         return display.plot(ax, **plot_kwargs)
 
@@ -177,26 +216,27 @@ class BoundaryDisplay(Display):
         """
         ax = self._draw_on(ax)
         self._draw_surface(ax)
-        style: dict[str, Any] = {"colors": "black", "linewidths": 1.4}
         self.boundary_ = [
-            ax.contour(*self._grid, gap, levels=[0.0], **style)
+            ax.contour(*self._grid, gap, levels=[0.0], colors="black", linewidths=1.4)
             for gap in self._gaps()
             if gap.min() < 0 < gap.max()
         ]
         self.margin_ = self._draw_margins(ax) if margins else None
         self.points_ = list(self._draw_points(ax))
         self.rings_ = self._draw_rings(ax) if coefficients else None
+        self._name_lines(ax)
         ax.set(xlabel=self.surface.xlabel, ylabel=self.surface.ylabel)
-        entries = len(ax.get_legend_handles_labels()[0])
-        if entries:
-            ax.legend(
-                loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(entries, 4), frameon=False
-            )
+        legend_above(ax)
         return self
 
     @property
     def _grid(self) -> tuple[Array, Array]:
         return self.surface.xx0, self.surface.xx1
+
+    @property
+    def _is_stepped(self) -> bool:
+        """Whether the response is a predicted class, which is constant between boundaries."""
+        return self.method == "predict" and self.kind != "regression"
 
     def _colours(self) -> list[Any]:
         if self.surface.n_classes > 2:
@@ -206,20 +246,26 @@ class BoundaryDisplay(Display):
     def _draw_surface(self, ax: Axes) -> None:
         from matplotlib.ticker import MaxNLocator
 
-        label = ""
         if self.surface.n_classes > 2:
-            self.surface.plot(ax=ax, plot_method="pcolormesh", alpha=0.55, rasterized=True)
-        elif self.threshold is None:
-            self.surface.plot(ax=ax, levels=self._levels(), cmap="viridis")
-            label = "f(x)"
-        else:
-            self._draw_two_classes(ax, self.threshold)
-            if self.method == "decision_function":
-                label = "decision function"
-            elif self.method == "predict_proba" and self.classes is not None:
-                label = f"probability of {self.classes[1]}"
+            self._draw_classes(ax)
+            return
+        style: dict[str, Any] = {"levels": self._levels(), "cmap": "viridis"}
+        label = "f(x)"
+        if self.threshold is not None:
+            style = self._two_colours(self.threshold)
+            named = self.kind != "regression" and self.classes is not None
+            label = {
+                "decision_function": "decision function",
+                "predict_proba": f"probability of {self.classes[1]}" if named else "",  # type: ignore[index]
+                "predict": "" if named else label,
+            }[self.method]
+        self.surface.plot(ax=ax, **style)
         if label:
-            self.figure_.colorbar(self.surface.surface_, ax=ax, label=label, ticks=MaxNLocator(8))
+            ticks: Any = MaxNLocator(8)
+            if self.kind == "one class":  # the sides have scales of their own
+                ticks = style["levels"][[0, 4, 8, 11, 15, 19, 22]]
+            bar = self.figure_.colorbar(self.surface.surface_, ax=ax, label=label, ticks=ticks)
+            bar.ax.yaxis.set_major_formatter("{x:.2g}")
 
     def _levels(self) -> Any:
         """The number of levels; for a constant, explicit levels that do not magnify rounding."""
@@ -229,33 +275,59 @@ class BoundaryDisplay(Display):
             return 20
         return np.linspace(low - (0.1 * size or 1.0), high + (0.1 * size or 1.0), 21)
 
-    def _draw_two_classes(self, ax: Axes, threshold: float) -> None:
-        """Draw white at the boundary, and deeper colours of a class at larger responses."""
-        from matplotlib.colors import LinearSegmentedColormap, to_rgb
+    def _two_colours(self, threshold: float) -> dict[str, Any]:
+        """White at the boundary, and deeper colours of a class at larger responses.
 
-        # Mix colours with white, because translucent colours show seams between levels.
-        pale = [tuple(0.3 + 0.7 * np.array(to_rgb(colour))) for colour in COLOURS[:2]]
-        reach = float(np.abs(self.surface.response - threshold).max()) or 1.0
-        self.surface.plot(
-            ax=ax,
-            levels=np.linspace(threshold - reach, threshold + reach, 22),
-            cmap=LinearSegmentedColormap.from_list("classes", [pale[0], "white", pale[1]]),
-        )
+        The two sides of one class have scales of their own, as their responses differ in size.
+        """
+        from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
+
+        first, second = (_pale(colour, 0.75) for colour in COLOURS[:2])
+        colours: Any = [first, "white", second]
+        gaps = self.surface.response - threshold
+        reach = float(np.abs(gaps).max()) or 1.0
+        below, above = reach, reach
+        if self.kind == "one class":
+            below = -float(gaps.min(initial=-1e-3 * reach))
+            above = float(gaps.max(initial=1e-3 * reach))
+        ends = (threshold - below, threshold + above)
+        sides = (np.linspace(ends[0], threshold, 12), np.linspace(threshold, ends[1], 12)[1:])
+        return {
+            "levels": np.concatenate(sides),
+            "norm": TwoSlopeNorm(threshold, *ends),
+            "cmap": LinearSegmentedColormap.from_list("classes", colours),
+        }
+
+    def _draw_classes(self, ax: Axes) -> None:
+        """Draw the region of each class, deeper where its response is further ahead."""
+        gaps = self._gaps()
+        reach = max(float(np.max(gap)) for gap in gaps)
+        for gap, colour in zip(gaps, self._colours(), strict=True):
+            levels, shades = [0.0, 2.0 * reach], [_pale(colour, 0.55)]
+            if not self._is_stepped:
+                levels = list(np.linspace(0.0, reach, _SHADES + 1))
+                shades = [_pale(colour, share) for share in np.linspace(0.15, 0.75, _SHADES)]
+            if gap.max() > 0:
+                ax.contourf(*self._grid, gap, levels=levels, colors=shades)
 
     def _gaps(self) -> list[Array]:
         """Functions that are zero on the boundary of a class."""
         response = self.surface.response
-        if self.threshold is not None:
-            return [response - self.threshold]
-        if self.surface.n_classes == 2:
+        if self.surface.n_classes > 2:
+            if response.ndim == 2:
+                classes = np.arange(self.surface.n_classes)
+                steps = (response[:, :, None] == classes).astype(np.float64)
+                response = gaussian_filter(steps, (_SMOOTHING, _SMOOTHING, 0.0))
+            others = [np.delete(response, k, axis=2).max(axis=2) for k in range(response.shape[2])]
+            return [response[:, :, k] - other for k, other in enumerate(others)]
+        if self.threshold is None:
             return []
-        if response.ndim == 2:
-            return [(response == k) - 0.5 for k in range(self.surface.n_classes)]
-        others = [np.delete(response, k, axis=2).max(axis=2) for k in range(response.shape[2])]
-        return [response[:, :, k] - other for k, other in enumerate(others)]
+        if self._is_stepped:
+            response = gaussian_filter(response.astype(np.float64), _SMOOTHING)
+        return [response - self.threshold]
 
     def _draw_margins(self, ax: Axes) -> Any:
-        if self.method != "decision_function" or self.threshold is None or self.one_class:
+        if self.method != "decision_function" or self.threshold is None or self.kind != "classes":
             return None
         response = self.surface.response
         levels = [level for level in (-1.0, 1.0) if response.min() < level < response.max()]
@@ -265,23 +337,26 @@ class BoundaryDisplay(Display):
         return ax.contour(*self._grid, response, levels=levels, **style)
 
     def _draw_points(self, ax: Axes) -> list[PathCollection]:
-        style: dict[str, Any] = {"s": 22, "edgecolors": "white", "linewidths": 0.5, "zorder": 3}
+        style: dict[str, Any] = {"s": 24, "edgecolors": "black", "linewidths": 0.6, "zorder": 3}
         if self.target is None:
             return [ax.scatter(self.data[:, 0], self.data[:, 1], color=GREY, **style)]
         if self.classes is None:
             drawn = self.surface.surface_
-            style |= {"cmap": drawn.cmap, "norm": drawn.norm}
+            style |= {"cmap": drawn.cmap, "norm": drawn.norm, "s": 30, "edgecolors": "white"}
+            style |= {"linewidths": 1.0, "label": "targets (in the same colours)"}
             return [ax.scatter(self.data[:, 0], self.data[:, 1], c=self.target, **style)]
-        colours = self._colours()
+        names = [str(label) for label in self.classes]
+        if self.kind == "one class":
+            names = ["outliers (-1)", "inliers (1)"]
         return [
             ax.scatter(
                 *self.data[self.target == label].T,
-                color=colours[k],
+                color=colour,
                 marker=_MARKERS[k % len(_MARKERS)],
-                label=str(label),
+                label=names[k],
                 **style,
             )
-            for k, label in enumerate(self.classes)
+            for k, (label, colour) in enumerate(zip(self.classes, self._colours(), strict=True))
         ]
 
     def _draw_rings(self, ax: Axes) -> PathCollection | None:
@@ -289,16 +364,42 @@ class BoundaryDisplay(Display):
             return None
         share = self.weights / self.weights.max()
         shown = share > 1e-6
+        name = "support vectors" if self.supports else "coefficients"
+        if np.count_nonzero(shown) > _MAX_RINGS:
+            shown &= share >= np.sort(share)[-_MAX_RINGS]
+            name = f"{_MAX_RINGS} largest {name}"
         return ax.scatter(
             self.carriers[shown, 0],
             self.carriers[shown, 1],
             s=_RING_AREA * share[shown],
             facecolors="none",
             edgecolors="black",
-            linewidths=0.8,
+            linewidths=0.7,
+            alpha=0.7,
             zorder=2.5,
-            label="area: $|a_i|$",
+            label=f"{name} (area: weight)",
         )
+
+    def _name_lines(self, ax: Axes) -> None:
+        """Add the boundary and the margins to the legend."""
+        if self.boundary_:
+            level = "" if self.kind != "regression" else f" f(x) = {self.threshold:g}"
+            ax.plot([], [], color="black", linewidth=1.4, label=level or "boundary")
+        if self.margin_ is not None:
+            ax.plot([], [], color="black", linewidth=0.8, linestyle="--", label="margin, f = ±1")
+
+
+def _pale(colour: Any, share: float) -> tuple[float, ...]:
+    """A colour mixed with white: translucent colours show seams between levels."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(float(part) for part in 1 - share + share * np.array(to_rgb(colour)))
+
+
+def _kind(estimator: Any) -> Kind:
+    if is_outlier_detector(estimator):
+        return "one class"
+    return "regression" if is_regressor(estimator) else "classes"
 
 
 def _carriers(estimator: Any) -> tuple[Array | None, Array | None]:

@@ -1,7 +1,9 @@
-"""Shared parts of all displays: axes, colours, and numeric data."""
+"""Shared parts of all displays: axes, titles, colours, and numeric data."""
 
 from __future__ import annotations
 
+import re
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import checks
 from mercer.arrays import Array
 from mercer.exceptions import DataError, DataTypeError, MissingDependencyError, ParameterError
-from mercer.kernels.containers import as_table
+from mercer.kernels.base import Kernel
+from mercer.kernels.containers import by_narwhals
+from mercer.kernels.containers import numbers_of as numbers_of_column
 from mercer.kernels.points import Points
 
 if TYPE_CHECKING:
@@ -26,15 +30,19 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
 VERMILION, SKY, PURPLE = "#D55E00", "#56B4E9", "#CC79A7"
 GREY = "#555555"
-_FEW_DECADES = 1e3
 COLOURS = (ORANGE, BLUE, GREEN, VERMILION, SKY, PURPLE)
+_FEW_DECADES = 1e3
+# Characters of a line of a title, and largest number of lines.
+_LINE, _LINES = 56, 2
+# Microseconds of a day.
+_DAY = 86_400e6
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Display:
-    """Base of displays, with the attributes that ``plot`` sets."""
+    """Base of displays, with their title and the axes that ``plot`` sets."""
 
-    ax_: Axes  # the axes drawn on
-    figure_: Figure | SubFigure  # their figure
+    title: str = ""
 
     @classmethod
     def _require_matplotlib(cls) -> None:
@@ -47,21 +55,35 @@ class Display:
                 'with `pip install "mercer[plot]"`.'
             ) from error
 
-    def _draw_on(self, ax: Axes | None) -> Axes:
-        """The axes passed by the caller, or new ones."""
+    def _draw_on(self, ax: Axes | None, size: tuple[float, float] | None = None) -> Axes:
+        """The axes passed by the caller, or new ones, under the title of the display."""
         self._require_matplotlib()
         import matplotlib.pyplot as plt
         from matplotlib.axes import Axes
 
         if ax is None:
-            _, ax = plt.subplots(layout="constrained")
+            _, ax = plt.subplots(figsize=size, layout="constrained")
         if not isinstance(ax, Axes):
             raise ParameterError(
                 f"{type(self).__name__}: ax = {ax!r} is not a matplotlib Axes; pass one, such as "
                 "the second result of plt.subplots(), or leave it out."
             )
-        self.ax_, self.figure_ = ax, ax.figure
+        self.ax_: Axes = ax
+        self.figure_: Figure | SubFigure = ax.figure
+        ax.set_title(wrapped(self.title), fontsize="medium")
         return ax
+
+    def _split(self, ax: Axes, *, rows: int = 1, columns: int = 1, **settings: Any) -> Axes:
+        """Give a part of a subplot, below it or to its right, to new axes."""
+        place = ax.get_subplotspec()
+        if place is None:
+            raise ParameterError(
+                f"{type(self).__name__}: ax is not part of a grid of subplots, and cannot be "
+                "divided; pass axes made by plt.subplots(), or leave ax out."
+            )
+        halves = place.subgridspec(rows, columns, **settings)
+        ax.set_subplotspec(halves[0])
+        return self.figure_.add_subplot(halves[1], sharex=ax if rows > 1 else None)
 
     @classmethod
     def _require_fitted(cls, estimator: Any, *names: str, remedy: str) -> None:
@@ -78,20 +100,21 @@ class Display:
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers of a data set."""
+    """The numbers of a data set; times are days since 1970."""
 
     values: Array
     frame: Any = None  # the data frame, if it is one
+    kinds: str = ""  # for each column "M" if it holds times, "m" for durations, or "f"
 
     @classmethod
     def read(cls, X: Any, n_columns: int, owner: str) -> Numbers:
         """Read arrays and data frames with this many columns; refuse anything else."""
-        data = X.data if isinstance(X, Points) else as_table(X)
-        frame = nw.from_native(data, eager_only=True, pass_through=True)
-        is_frame = isinstance(frame, nw.DataFrame)
-        dense = data.toarray() if hasattr(data, "toarray") else data
+        data = by_narwhals(X.data if isinstance(X, Points) else X, owner)
+        is_frame = isinstance(data, nw.DataFrame)
+        if isinstance(data, nw.Series):
+            data = data.to_numpy()
         try:
-            values = np.asarray(frame.to_numpy() if is_frame else dense, dtype=np.float64)
+            values, kinds = _of_frame(data) if is_frame else _of_array(data)
         except (TypeError, ValueError):
             raise DataTypeError(
                 f"{owner}: X does not hold numbers; pass {n_columns} numeric column(s) to draw."
@@ -105,14 +128,25 @@ class Numbers:
             )
         if not len(values) or not np.isfinite(values).all():
             raise DataError(f"{owner}: X is empty, or has NaN or infinity; pass finite rows.")
-        return cls(values, frame if is_frame else None)
+        return cls(values, data if is_frame else None, kinds)
+
+    @property
+    def has_times(self) -> bool:
+        """Whether a column holds times or durations."""
+        return bool(self.kinds.strip("f"))
 
     def like(self, values: Array) -> Any:
         """New rows in the form of the data set."""
+        columns = [self.shown(column, j) for j, column in enumerate(values.T)]
         if self.frame is None:
-            return values
-        columns = dict(zip(self.frame.columns, values.T, strict=True))
-        return nw.from_dict(columns, backend=self.frame.implementation).to_native()
+            return np.stack(columns, axis=1)
+        named = dict(zip(self.frame.columns, columns, strict=True))
+        return nw.from_dict(named, backend=self.frame.implementation).to_native()
+
+    def shown(self, values: Array, column: int = 0) -> NDArray[Any]:
+        """Values of a column for an axis or a model: times as such."""
+        kind = self.kinds[column] if self.kinds else "f"
+        return values if kind == "f" else np.rint(values * _DAY).astype(f"{kind}8[us]")
 
     def limits(self, margin: float, owner: str) -> Array:
         """The range of each column, extended at both ends by a share of its length."""
@@ -126,6 +160,56 @@ class Numbers:
         return default if self.frame is None else str(self.frame.columns[column])
 
 
+def _of_frame(frame: Any) -> tuple[Array, str]:
+    """The columns of a data frame as numbers, and their kinds."""
+    columns = [numbers_of_column(frame[name]) for name in frame.columns]
+    if any(column is None for column in columns):
+        raise TypeError("a column does not hold numbers")
+    dtypes = [frame[name].dtype for name in frame.columns]
+    kinds = ["m" if d == nw.Duration else "M" if d.is_temporal() else "f" for d in dtypes]
+    return np.stack(columns, axis=1), "".join(kinds)  # type: ignore[arg-type]
+
+
+def _of_array(data: Any) -> tuple[Array, str]:
+    """An array as numbers, and the kinds of its columns."""
+    array = np.asarray(data.toarray() if hasattr(data, "toarray") else data)
+    if array.dtype.kind not in "mM":
+        return np.asarray(array, dtype=np.float64), ""
+    ticks = array.astype(f"{array.dtype.kind}8[us]")
+    days = np.where(np.isnat(ticks), np.nan, ticks.astype(np.int64) / _DAY)
+    return days, array.dtype.kind * (array.shape[1] if array.ndim == 2 else 1)
+
+
+def final_model(estimator: Any) -> Any:
+    """The model itself: the best of a search, or the last step of a pipeline."""
+    model = getattr(estimator, "best_estimator_", estimator)
+    return model.steps[-1][1] if hasattr(model, "steps") else model
+
+
+def described(estimator: Any) -> str:
+    """The name of a model for a title, with its kernel if it is a model of mercer."""
+    model = final_model(estimator)
+    kernel = getattr(model, "kernel_", getattr(model, "kernel", None))
+    name = type(model).__name__
+    return f"{name}, {shortened(kernel)}" if isinstance(kernel, Kernel) else name
+
+
+def shortened(kernel: Kernel) -> str:
+    """The text of a kernel with numbers of three digits, and the ends of long vectors."""
+    text = re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda found: f"{float(found[0]):.3g}", repr(kernel))
+    return re.sub(r"\[([^][,]+), (?:[^][,]+, ){2,}([^][,]+)\]", r"[\1, ..., \2]", text)
+
+
+def wrapped(text: str) -> str:
+    """A title on few lines; each line that the text has is wrapped."""
+    lines = [
+        line
+        for part in text.split("\n")
+        for line in textwrap.wrap(part, _LINE, max_lines=_LINES, placeholder=" ...")
+    ]
+    return "\n".join(lines)
+
+
 def label_logarithms(axis: Axis) -> None:
     """Label a logarithmic axis that spans few decades at 1, 2 and 5 times powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -137,9 +221,32 @@ def label_logarithms(axis: Axis) -> None:
         axis.set_minor_formatter(NullFormatter())
 
 
-def readable_legend(ax: Axes) -> None:
+def readable_legend(ax: Axes, **settings: Any) -> None:
     """A legend where there is most room, on an opaque background."""
-    ax.legend(loc="best", framealpha=0.85, edgecolor="none")
+    ax.legend(
+        **({"loc": "best", "framealpha": 0.85, "edgecolor": "none", "fontsize": "small"} | settings)
+    )
+
+
+def legend_above(ax: Axes, columns: int = 3) -> None:
+    """A legend between the axes and their title, where it hides nothing."""
+    entries = len(ax.get_legend_handles_labels()[0])
+    if not entries:
+        return
+    columns = min(entries, columns)
+    legend = ax.legend(
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=columns,
+        frameon=False,
+        fontsize="small",
+        columnspacing=1.2,
+        handletextpad=0.5,
+    )
+    if ax.get_title():
+        # The title reserves the height; a wide legend must not narrow the axes.
+        legend.set_in_layout(False)
+        ax.set_title(ax.get_title(), fontsize="medium", pad=10 + 15 * -(-entries // columns))
 
 
 def numbers_of(y: Any, n: int, owner: str) -> NDArray[Any]:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from mercer import checks
 from mercer.arrays import Array
 from mercer.exceptions import ParameterError
-from mercer.plot.canvas import BLUE, Display, Numbers, numbers_of, readable_legend
+from mercer.plot.canvas import BLUE, Display, described, final_model
+from mercer.plot.curve import finish, normal_band, takes
+from mercer.plot.section import (
+    Pairs,
+    Section,
+    draw_bands,
+    draw_points,
+    draw_samples,
+    one_output,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +36,7 @@ class GaussianProcessDisplay(Display):
     Parameters
     ----------
     x : ndarray of shape (m,)
-        Inputs at which the model is evaluated, ascending.
+        Inputs at which the model is evaluated, ascending; times are ``datetime64``.
     mean : ndarray of shape (m,)
         Predictive means.
     std : ndarray of shape (m,)
@@ -40,10 +47,14 @@ class GaussianProcessDisplay(Display):
         Inputs and targets of the training points.
     others : tuple of ndarray, optional
         Inputs and targets of points that the model has not seen, or that may be either.
+    inputs : ndarray of shape (n,), optional
+        Inputs that are marked at the lower edge if there are no targets.
     include_noise : bool, default=False
         Whether the bands are those of observations, and not of the function.
     xlabel, ylabel : str
         The names of the input and of the target.
+    title : str
+        The title.
 
     Attributes
     ----------
@@ -58,6 +69,10 @@ class GaussianProcessDisplay(Display):
     ax_, figure_ : matplotlib Axes and Figure
         The axes, and their figure.
 
+    See Also
+    --------
+    CurveDisplay : The curve of any regressor.
+
     Examples
     --------
     >>> import numpy as np
@@ -71,12 +86,13 @@ class GaussianProcessDisplay(Display):
     (200,)
     """
 
-    x: Array
+    x: NDArray[Any]
     mean: Array
     std: Array
     samples: Array | None = None
-    points: tuple[Array, NDArray[Any]] | None = None
-    others: tuple[Array, NDArray[Any]] | None = None
+    points: Pairs | None = None
+    others: Pairs | None = None
+    inputs: NDArray[Any] | None = None
     include_noise: bool = False
     xlabel: str = "x"
     ylabel: str = "y"
@@ -92,7 +108,7 @@ class GaussianProcessDisplay(Display):
         include_noise: bool = False,
         output: int | None = None,
         grid_resolution: int = 200,
-        margin: float = 0.1,
+        margin: float = 0.05,
         random_state: Any = 0,
         ax: Axes | None = None,
         **plot_kwargs: Any,
@@ -115,7 +131,7 @@ class GaussianProcessDisplay(Display):
             The index of the target to draw; required if the model has several.
         grid_resolution : int, default=200
             The number of inputs at which the model is evaluated.
-        margin : float, default=0.1
+        margin : float, default=0.05
             Distance by which the axis extends beyond X, as a share of its range.
         random_state : int, RandomState or None, default=0
             The random numbers of the samples.
@@ -124,35 +140,28 @@ class GaussianProcessDisplay(Display):
         """
         remedy = "pass a regressor whose predict takes return_std=True"
         cls._require_fitted(estimator, "predict", remedy=remedy)
-        options = _options(estimator, include_noise)
-        table = Numbers.read(X, 1, _OWNER)
-        size = checks.require_count(
-            _OWNER, "grid_resolution", grid_resolution, least=2, example=200
-        )
-        low, high = table.limits(margin, _OWNER).ravel()
-        x = np.linspace(low, high, size)
-        grid = table.like(x[:, None])
-        mean, std = estimator.predict(grid, **options)
+        model = getattr(estimator, "best_estimator_", estimator)
+        options = _options(model, include_noise)
+        section = Section.through(_OWNER, model, X, y, size=grid_resolution, margin=margin)
+        size = len(section.x)
+        mean, std = model.predict(section.rows, **options)
         samples = None
         if checks.require_count(_OWNER, "n_samples", n_samples, least=0, example=5):
-            drawn = estimator.sample_y(grid, n_samples, random_state=random_state)
-            samples = _one_output(drawn.reshape(size, -1, n_samples), output)
-        points, others = None, None
-        if y is not None:
-            inputs, targets = table.values[:, 0], numbers_of(y, len(table.values), _OWNER)
-            seen = np.isin(inputs, _training_inputs(estimator))
-            points = (inputs[seen], targets[seen]) if seen.any() else None
-            others = (inputs[~seen], targets[~seen]) if not seen.all() else None
+            drawn = model.sample_y(section.rows, n_samples, random_state=random_state)
+            samples = one_output(_OWNER, drawn.reshape(size, -1, n_samples), output)
+        prior = "" if hasattr(final_model(model), "kernel_") else "Prior of "
         display = cls(
-            x=x,
-            mean=_one_output(mean.reshape(size, -1), output),
-            std=_one_output(std.reshape(size, -1), output),
+            x=section.x,
+            mean=one_output(_OWNER, mean.reshape(size, -1), output),
+            std=one_output(_OWNER, std.reshape(size, -1), output),
             samples=samples,
-            points=points,
-            others=others,
+            points=section.points,
+            others=section.others,
+            inputs=section.inputs if not prior else None,
             include_noise=include_noise,
-            xlabel=table.label(0, "x"),
-            ylabel=str(getattr(y, "name", None) or "y"),
+            xlabel=section.xlabel,
+            ylabel=section.ylabel,
+            title=prior + described(model),
         )
         return display.plot(ax, **plot_kwargs)
 
@@ -181,67 +190,23 @@ class GaussianProcessDisplay(Display):
                 "1; pass for example (0.5, 0.95)."
             )
         ax = self._draw_on(ax)
-        shades = np.linspace(0.15, 0.35, len(levels)) if len(levels) > 1 else [0.25]
         what = "observations" if self.include_noise else "the function"
-        self.bands_ = []
-        for level, shade in zip(levels, shades, strict=True):
-            half = ndtri((1 + level) / 2) * self.std
-            low, high, label = self.mean - half, self.mean + half, f"{100 * level:g}% of {what}"
-            self.bands_.append(
-                ax.fill_between(
-                    self.x, low, high, color=color, alpha=float(shade), linewidth=0, label=label
-                )
-            )
-        self.sample_lines_ = []
-        if self.samples is not None:
-            self.sample_lines_ = ax.plot(
-                self.x, self.samples, color=color, linewidth=0.7, alpha=0.6, zorder=2
-            )
-            self.sample_lines_[0].set_label("samples")
+        bands = [normal_band(what, level, self.mean, self.std) for level in levels]
+        self.bands_ = draw_bands(ax, self.x, bands, color)
+        self.sample_lines_ = draw_samples(ax, self.x, self.samples, color)
         (self.line_,) = ax.plot(self.x, self.mean, color=color, linewidth=1.8, label="mean")
-        dots: dict[str, Any] = {"color": "black", "markersize": 3.5, "zorder": 4}
-        self.points_ = self.others_ = None
-        if self.points is not None:
-            (self.points_,) = ax.plot(*self.points, "o", label="training points", **dots)
-        if self.others is not None:
-            label = "points" if self.points is None else "other points"
-            (self.others_,) = ax.plot(*self.others, "o", fillstyle="none", label=label, **dots)
-        ax.margins(x=0)
-        ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
-        readable_legend(ax)
+        self.points_, self.others_ = draw_points(ax, self.points, self.others, self.inputs)
+        finish(ax, self.x, self.xlabel, self.ylabel)
         return self
-
-
-def _training_inputs(estimator: Any) -> NDArray[Any]:
-    """The inputs that a model was fitted on; none if they are not known."""
-    known = getattr(estimator, "X_train_", None)
-    if known is None and not getattr(getattr(estimator, "solver_", None), "has_landmarks", True):
-        known = estimator.points_.data
-    return np.empty(0) if known is None else np.asarray(known).ravel()
 
 
 def _options(estimator: Any, include_noise: bool) -> dict[str, bool]:
     """The arguments of ``predict``, if it takes them."""
     wanted = {"return_std": True} | ({"include_noise": True} if include_noise else {})
-    taken = inspect.signature(estimator.predict).parameters
-    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in taken.values()):
-        return wanted
     for name in wanted:
-        if name not in taken:
+        if not takes(estimator, name):
             raise ParameterError(
-                f"{_OWNER}: {type(estimator).__name__}.predict takes no {name}; pass a model that "
-                "does, such as a Gaussian process regressor."
+                f"{_OWNER}: {type(final_model(estimator)).__name__}.predict takes no {name}; pass "
+                "a model that does, such as a Gaussian process regressor."
             )
     return wanted
-
-
-def _one_output(values: Array, output: int | None) -> Array:
-    """One target of shape (m, n_targets, ...)."""
-    n_outputs = values.shape[1]
-    chosen = 0 if output is None and n_outputs == 1 else output
-    if chosen not in range(n_outputs):
-        raise ParameterError(
-            f"{_OWNER}: output = {output!r} does not name one of the model's {n_outputs} targets; "
-            f"pass a number from 0 to {n_outputs - 1}."
-        )
-    return values[:, chosen]

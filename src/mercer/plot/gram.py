@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import eigh, eigvalsh
 from sklearn.utils import check_random_state
 
 from mercer import checks
 from mercer.arrays import Array
 from mercer.exceptions import DataError, DataTypeError, ParameterError
 from mercer.kernels.base import Kernel
-from mercer.plot.canvas import Display, numbers_of
+from mercer.plot.canvas import BLUE, GREY, Display, numbers_of, readable_legend, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,11 +31,16 @@ _ORDERS = {
 }
 _OWNER = "GramDisplay"
 _MAX_GROUPS = 12
+# Share of the sum of eigenvalues by which they are counted.
+_SHARE = 0.95
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GramDisplay(Display):
-    """Heat map of a Gram matrix.
+    """Heat map of a Gram matrix, with its eigenvalues on demand.
+
+    The title says how many eigenvalues add up to 95% of their sum (of absolute values): few if
+    most points are alike to the kernel, nearly all if each is similar to itself only.
 
     Parameters
     ----------
@@ -49,11 +54,15 @@ class GramDisplay(Display):
         The order of the points.
     groups : list of (label, int), optional
         The label and the length of each run of points with equal labels.
+    title : str
+        The title.
 
     Attributes
     ----------
     image_ : matplotlib AxesImage
         The heat map.
+    spectrum_ : matplotlib Line2D or None
+        The eigenvalues, by size.
     ax_, figure_ : matplotlib Axes and Figure
         The axes, and their figure.
 
@@ -117,7 +126,7 @@ class GramDisplay(Display):
         ax : matplotlib Axes, optional
             The axes to draw on; a new figure by default.
         **image_kwargs
-            Passed to ``imshow``, for example ``cmap`` or ``vmin``.
+            Passed to `plot`, for example ``eigenvalues=True``, and on to ``imshow``.
         """
         cls._require_matplotlib()
         if not isinstance(kernel, Kernel):
@@ -145,6 +154,7 @@ class GramDisplay(Display):
             n_points=len(points),
             order=rule,
             groups=_groups(labels[arranged]) if rule == "target" and labels is not None else None,
+            title=f"Gram matrix of {shortened(kernel.resolve(points))}",
         )
         return display.plot(ax, **image_kwargs)
 
@@ -169,9 +179,25 @@ class GramDisplay(Display):
         cls._require_fitted(estimator, "kernel_", "points_", remedy=remedy)
         return cls.from_kernel(estimator.kernel_, estimator.points_, y, ax=ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, **image_kwargs: Any) -> Self:
-        """Draw the display on axes, or on a new figure; `image_kwargs` go to ``imshow``."""
-        ax = self._draw_on(ax)
+    def plot(
+        self, ax: Axes | None = None, *, eigenvalues: bool = False, **image_kwargs: Any
+    ) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            The axes to draw on; a new figure by default.
+        eigenvalues : bool, default=False
+            Whether to draw the eigenvalues in a second panel to the right.
+        **image_kwargs
+            Passed to ``imshow``, for example ``cmap`` or ``vmin``.
+        """
+        ax = self._draw_on(ax, (9.0, 4.2) if eigenvalues else None)
+        sizes = np.sort(np.abs(eigvalsh(self.matrix.astype(np.float64))))[::-1]
+        n_large = int(np.searchsorted(np.cumsum(sizes), _SHARE * sizes.sum()) + 1)
+        held = f"{n_large} of {len(sizes)} eigenvalues hold {100 * _SHARE:g}%"
+        ax.set_title(f"{ax.get_title()}\n{held}".strip(), fontsize="medium")
         self.image_ = ax.imshow(self.matrix, **(self._colours() | image_kwargs))
         self.figure_.colorbar(self.image_, ax=ax, label=r"$k(x_i, x_j)$")
         m = len(self.matrix)
@@ -181,7 +207,22 @@ class GramDisplay(Display):
             ax.set(xticks=[], yticks=[])
         else:
             self._mark_groups(ax)
+        self.spectrum_ = self._draw_spectrum(ax, sizes, n_large) if eigenvalues else None
         return self
+
+    def _draw_spectrum(self, ax: Axes, sizes: Array, n_large: int) -> Any:
+        """Draw eigenvalues that are more than rounding, in axes to the right."""
+        beside = self._split(ax, columns=2)
+        drawn = sizes[sizes > sizes[0] * len(sizes) * np.finfo(np.float64).eps]
+        (line,) = beside.plot(
+            np.arange(1, len(drawn) + 1), drawn, "o-", color=BLUE, markersize=3, linewidth=1
+        )
+        label = f"{100 * _SHARE:g}% of the sum"
+        beside.axvline(n_large, color=GREY, linestyle=":", linewidth=1, label=label)
+        beside.set(xscale="log", yscale="log", xlabel="number", ylabel="eigenvalue")
+        beside.set_title("eigenvalues, by absolute value", fontsize="medium")
+        readable_legend(beside)
+        return line
 
     def _colours(self) -> dict[str, Any]:
         """A colour scale from 0 up, or symmetric around 0 if there are negative values."""

@@ -12,7 +12,15 @@ from sklearn.base import is_classifier
 from mercer import checks
 from mercer.arrays import Array
 from mercer.exceptions import DataError
-from mercer.plot.canvas import BLUE, VERMILION, Display, label_logarithms, readable_legend
+from mercer.plot.canvas import (
+    BLUE,
+    GREY,
+    VERMILION,
+    Display,
+    described,
+    label_logarithms,
+    readable_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,13 +28,15 @@ if TYPE_CHECKING:
 _OWNER = "LearningCurveDisplay"
 _LEAST_WINDOW = 10
 _WINDOWS = 40
+_SHARE = "share of mistakes"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LearningCurveDisplay(Display):
     """The errors of an online model on rows before it learns them.
 
-    Every row is predicted before it is learned, so that its error is that on unseen data.
+    Every row is predicted before it is learned, so that its error is that on unseen data. The
+    recent error is drawn from the first row on that has a full window.
 
     Parameters
     ----------
@@ -36,13 +46,20 @@ class LearningCurveDisplay(Display):
         The error over all rows so far.
     window : int
         The number of rows of the recent error.
+    floor : float, optional
+        The error of the best function, which is the standard deviation of the noise of a
+        regression; drawn as a line if it is known.
     xlabel, ylabel : str
         The labels of the axes.
+    title : str
+        The title.
 
     Attributes
     ----------
     line_, overall_line_ : matplotlib Line2D
         The recent error and, if there is one, the overall error.
+    floor_line_ : matplotlib Line2D or None
+        The line of the noise.
     ax_, figure_ : matplotlib Axes and Figure
         The axes, and their figure.
 
@@ -63,12 +80,18 @@ class LearningCurveDisplay(Display):
     recent: Array
     overall: Array | None = None
     window: int = 1
+    floor: float | None = None
     xlabel: str = "rows seen"
     ylabel: str = "error"
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, window: int | None = None, ax: Axes | None = None
+        cls,
+        estimator: Any,
+        *,
+        window: int | None = None,
+        floor: float | None = None,
+        ax: Axes | None = None,
     ) -> Self:
         """Draw the ``learning_curve_`` of a fitted online model.
 
@@ -82,12 +105,17 @@ class LearningCurveDisplay(Display):
         window : int, optional
             The number of rows of the recent error; by default a fortieth of all rows, and at
             least 10.
+        floor : float, optional
+            The error of the best function, drawn as a line: the standard deviation of the noise,
+            or the error rate that no classifier can beat.
         ax : matplotlib Axes, optional
             The axes to draw on; a new figure by default.
         """
         remedy = "pass an online model, such as KernelLMS or KernelPerceptron"
         cls._require_fitted(estimator, "learning_curve_", remedy=remedy)
         curve = np.asarray(estimator.learning_curve_, dtype=np.float64)
+        _require_floor(floor)
+        title = f"{described(estimator)}\nerrors on rows before they are learned"
         if is_classifier(estimator):
             width = _width(window, len(curve))
             mistakes = np.diff(curve, prepend=0.0)
@@ -95,7 +123,9 @@ class LearningCurveDisplay(Display):
                 recent=_moving_mean(mistakes, width),
                 overall=_moving_mean(mistakes, len(curve)),
                 window=width,
-                ylabel="share of mistakes",
+                floor=floor,
+                ylabel=_SHARE,
+                title=title,
             ).plot(ax)
         if not len(curve):
             raise DataError(
@@ -103,12 +133,23 @@ class LearningCurveDisplay(Display):
                 "nothing to learn; pass a model fitted to targets that are not all 0."
             )
         if getattr(estimator, "method", None) == "batch":
-            return cls(recent=curve, xlabel="step", ylabel="root mean square error").plot(ax)
-        return cls.from_errors(curve, window=window, ax=ax)
+            return cls(
+                recent=curve,
+                floor=floor,
+                xlabel="step",
+                ylabel="root mean square error",
+                title=f"{described(estimator)}\nerror at each step of gradient descent",
+            ).plot(ax)
+        return cls._of_errors(curve, window, floor, title).plot(ax)
 
     @classmethod
     def from_errors(
-        cls, errors: ArrayLike, *, window: int | None = None, ax: Axes | None = None
+        cls,
+        errors: ArrayLike,
+        *,
+        window: int | None = None,
+        floor: float | None = None,
+        ax: Axes | None = None,
     ) -> Self:
         """Draw the root mean square of successive errors.
 
@@ -116,10 +157,19 @@ class LearningCurveDisplay(Display):
         ----------
         errors : array-like of shape (n,) or (n, n_targets)
             The error of each row before it was learned, y_i - f(x_i).
-        window, ax : optional
+        window, floor, ax : optional
             As for `from_estimator`.
         """
         cls._require_matplotlib()
+        _require_floor(floor)
+        return cls._of_errors(errors, window, floor, "Errors on rows before they are learned").plot(
+            ax
+        )
+
+    @classmethod
+    def _of_errors(
+        cls, errors: ArrayLike, window: int | None, floor: float | None, title: str
+    ) -> Self:
         made = np.atleast_1d(np.asarray(errors, dtype=np.float64))
         if not made.size or not np.isfinite(made).all():
             raise DataError(f"{_OWNER}: errors are empty, or have NaN or infinity; pass numbers.")
@@ -129,8 +179,10 @@ class LearningCurveDisplay(Display):
             recent=np.sqrt(_moving_mean(squares, width)),
             overall=np.sqrt(_moving_mean(squares, len(made))),
             window=width,
+            floor=floor,
             ylabel="root mean square error",
-        ).plot(ax)
+            title=title,
+        )
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the display on axes, or on a new figure."""
@@ -138,15 +190,25 @@ class LearningCurveDisplay(Display):
         from matplotlib.ticker import MaxNLocator
 
         steps = np.arange(1, len(self.recent) + 1)
-        (self.line_,) = ax.plot(steps, self.recent, color=BLUE, label=f"last {self.window} rows")
+        first = min(self.window, len(steps)) - 1
+        rows = "error" if self.overall is None else f"last {self.window} rows"
+        (self.line_,) = ax.plot(steps[first:], self.recent[first:], color=BLUE, label=rows)
         self.overall_line_ = None
         if self.overall is not None:
+            early = min(first, _LEAST_WINDOW - 1)  # the share of a few rows says little
             (self.overall_line_,) = ax.plot(
-                steps, self.overall, color=VERMILION, linestyle="--", label="all rows so far"
+                steps[early:],
+                self.overall[early:],
+                color=VERMILION,
+                linestyle="--",
+                label="all rows so far",
             )
-            readable_legend(ax)
-        # An error rate may be 0, which a logarithmic axis cannot show.
-        if self.recent.min() > 0:
+        self.floor_line_ = None
+        if self.floor is not None:
+            self.floor_line_ = ax.axhline(self.floor, color=GREY, linestyle=":", label="noise")
+        readable_legend(ax)
+        # A share of mistakes is at most 1 and often 0: a linear axis shows it.
+        if self.ylabel != _SHARE and self.recent.min() > 0:
             ax.set_yscale("log")
             label_logarithms(ax.yaxis)
         else:
@@ -155,6 +217,11 @@ class LearningCurveDisplay(Display):
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
         return self
+
+
+def _require_floor(floor: float | None) -> None:
+    if floor is not None:
+        checks.require_number(_OWNER, "floor", floor, closed=True, example=0.1)
 
 
 def _width(window: int | None, n: int) -> int:

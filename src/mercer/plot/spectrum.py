@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mercer.arrays import Array
-from mercer.exceptions import ParameterError
+from mercer.exceptions import DataError, ParameterError
 from mercer.plot.canvas import (
     BLUE,
     GREEN,
     GREY,
     VERMILION,
     Display,
+    described,
     label_logarithms,
     readable_legend,
+    shortened,
 )
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 _REMEDY = "pass a fitted KernelRidge"
 _DECADES = 3
 _N_ALPHAS = 49
+# Largest number of dots on a curve.
+_DOTS = 40
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -44,6 +48,8 @@ class ShrinkageDisplay(Display):
         The alpha of these factors.
     effective_dof : float
         Effective degrees of freedom.
+    title : str
+        The title.
 
     Attributes
     ----------
@@ -91,34 +97,41 @@ class ShrinkageDisplay(Display):
             shrinkage=estimator.shrinkage_,
             alpha=estimator.alpha_,
             effective_dof=estimator.effective_dof_,
+            title=f"{described(estimator)}\nshare of the target that the penalty keeps",
         )
         return display.plot(ax, **line_kwargs)
 
     def plot(self, ax: Axes | None = None, **line_kwargs: Any) -> Self:
         """Draw the display on axes, or on a new figure; `line_kwargs` go to the line."""
         ax = self._draw_on(ax)
+        n = len(self.shrinkage)
+        dots = np.unique(np.geomspace(1, max(n, 1), _DOTS).astype(int)) - 1
         settings: dict[str, Any] = {"marker": "o", "markersize": 3, "linewidth": 1, "color": BLUE}
-        settings["label"] = rf"$\alpha$ = {self.alpha:.3g}, df = {self.effective_dof:.3g}"
-        self.line_: Line2D
-        (self.line_,) = ax.plot(
-            np.arange(1, len(self.shrinkage) + 1), self.shrinkage, **(settings | line_kwargs)
+        settings["markevery"] = list(dots[:n])
+        settings["label"] = (
+            rf"$\alpha$ = {self.alpha:.3g}: {self.effective_dof:.3g} degrees of freedom (dotted)"
         )
+        self.line_: Line2D
+        (self.line_,) = ax.plot(np.arange(1, n + 1), self.shrinkage, **(settings | line_kwargs))
         self.dof_line_ = ax.axvline(
             max(self.effective_dof, 1.0), color=self.line_.get_color(), linestyle=":", linewidth=1
         )
         ax.set(
             xscale="log",
             ylim=(-0.03, 1.03),
-            xlabel="eigenvector, by descending eigenvalue (dotted: df)",
+            xlabel="eigenvector, by descending eigenvalue",
             ylabel=r"share kept, $s_j \, / \, (s_j + \alpha)$",
         )
-        ax.legend(loc="best", frameon=False)
+        readable_legend(ax)
         return self
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RidgePathDisplay(Display):
     """Leave-one-out and GCV errors, and below them the degrees of freedom, against alpha.
+
+    A grey band reaches from the least leave-one-out error to one standard error above it. The
+    largest alpha in the band has the fewest degrees of freedom among those that are as good.
 
     Parameters
     ----------
@@ -130,11 +143,17 @@ class RidgePathDisplay(Display):
         Effective degrees of freedom.
     alpha : float, optional
         The alpha of a fitted model, which is marked.
+    standard_error : float, optional
+        The standard error of the leave-one-out error at the model's alpha.
+    title : str
+        The title.
 
     Attributes
     ----------
     loo_line_, gcv_line_, dof_line_ : matplotlib Line2D
         The curves.
+    band_ : matplotlib Rectangle or None
+        The band of one standard error.
     ax_, dof_ax_ : matplotlib Axes
         The axes of the errors, and of the degrees of freedom.
     figure_ : matplotlib Figure
@@ -160,6 +179,7 @@ class RidgePathDisplay(Display):
     gcv_errors: Array
     effective_dof: Array
     alpha: float | None = None
+    standard_error: float | None = None
 
     @classmethod
     def from_estimator(
@@ -190,6 +210,8 @@ class RidgePathDisplay(Display):
             gcv_errors=estimator.gcv_path(grid),
             effective_dof=estimator.dof_path(grid),
             alpha=estimator.alpha_,
+            standard_error=loo_standard_error(estimator),
+            title=f"{described(estimator)}\nerrors on rows left out, by penalty",
         )
         return display.plot(ax)
 
@@ -212,15 +234,21 @@ class RidgePathDisplay(Display):
             loo_errors=path.loo_errors[order],
             gcv_errors=path.gcv_errors[order],
             effective_dof=path.effective_dof[order],
+            title=f"KernelRidge, {shortened(path.kernel)}\nerrors on rows left out, by penalty",
         ).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the display on axes, whose lower part shows the degrees of freedom."""
         ax = self._draw_on(ax)
-        self.dof_ax_ = below = self._split(ax)
+        self.dof_ax_ = below = self._split(ax, rows=2, height_ratios=[2, 1], hspace=0.05)
         self.loo_line_ = self._errors(self.loo_errors, "leave-one-out", 9, color=BLUE)
         self.gcv_line_ = self._errors(self.gcv_errors, "GCV", 5, color=VERMILION, linestyle="--")
         (self.dof_line_,) = below.plot(self.alphas, self.effective_dof, color=GREEN)
+        least = float(np.min(self.loo_errors))
+        self.band_ = None
+        if self.standard_error is not None and np.isfinite(least):
+            label, ends = "one standard error", (least, least + self.standard_error)
+            self.band_ = ax.axhspan(*ends, color="0.88", zorder=0, label=label)
         # Errors are 0 for a constant target, and infinite for one row, which cannot be left out.
         drawn = np.concatenate([self.loo_errors, self.gcv_errors])
         scale = "log" if np.any(np.isfinite(drawn) & (drawn > 0)) else "linear"
@@ -231,29 +259,28 @@ class RidgePathDisplay(Display):
             label = rf"model, $\alpha$ = {self.alpha:.3g}"
             ax.axvline(self.alpha, color=GREY, linewidth=1, linestyle=":", label=label)
             below.axvline(self.alpha, color=GREY, linewidth=1, linestyle=":")
+            self._mark_degrees(below, self.alpha)
         readable_legend(ax)
         if ax.get_yscale() == "log":
             label_logarithms(ax.yaxis)
         self.figure_.align_ylabels([ax, below])
         return self
 
-    def _split(self, ax: Axes) -> Axes:
-        """Give the lower third of a subplot to new axes."""
-        place = ax.get_subplotspec()
-        if place is None:
-            raise ParameterError(
-                "RidgePathDisplay: ax is not part of a grid of subplots, and cannot be divided; "
-                "pass axes made by plt.subplots(), or leave ax out."
+    def _mark_degrees(self, below: Axes, alpha: float) -> None:
+        """Mark the degrees of freedom of the model, if its alpha is within the axis."""
+        if self.alphas[0] <= alpha <= self.alphas[-1]:
+            degrees = float(np.interp(np.log(alpha), np.log(self.alphas), self.effective_dof))
+            below.plot(alpha, degrees, "o", color=GREEN, markersize=5)
+            below.annotate(
+                f"{degrees:.3g}", (alpha, degrees), (4, 4), textcoords="offset points", color=GREEN
             )
-        halves = place.subgridspec(2, 1, height_ratios=[2, 1], hspace=0.05)
-        ax.set_subplotspec(halves[0])
-        return self.figure_.add_subplot(halves[1], sharex=ax)
 
     def _errors(self, errors: Array, name: str, dot: float, **settings: Any) -> Line2D:
         """One curve with a dot at its minimum; the dots have two sizes in case they coincide."""
         line: Line2D
-        (line,) = self.ax_.plot(self.alphas, errors, label=f"{name} (dot: least)", **settings)
         least = np.argmin(errors)
+        label = f"{name} (dot: least, {errors[least]:.3g})"
+        (line,) = self.ax_.plot(self.alphas, errors, label=label, **settings)
         self.ax_.plot(
             self.alphas[least], errors[least], "o", color=line.get_color(), markersize=dot
         )
@@ -281,3 +308,20 @@ def _default_alphas(estimator: KernelRidge) -> Array:
         return np.sort(compared)  # those of the model, so that its alpha is where the dot is
     centre = estimator.alpha_ or 1.0
     return centre * np.logspace(-_DECADES, _DECADES, _N_ALPHAS)
+
+
+def loo_standard_error(estimator: KernelRidge) -> float | None:
+    """The standard error of the mean squared leave-one-out error at the model's alpha.
+
+    None if rows have weights or groups, or are not in memory.
+    """
+    training = estimator._training
+    if training.weights is not None or training.groups is not None or training.n_rows < 2:
+        return None
+    try:
+        residuals = estimator.loo_residuals_
+    except DataError:
+        return None
+    squares = np.square(residuals).reshape(len(residuals), -1).mean(axis=1)
+    error = float(np.std(squares, ddof=1) / np.sqrt(len(squares)))
+    return error if np.isfinite(error) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,18 @@ class Parts:
             *self._program(), left, self._side(rows), [], right, thread_count()
         )
         return product[:, 0]
+
+    def products(self, tasks: Sequence[tuple[Positions, Array, Positions]]) -> list[Array]:
+        """The sums of some rows, each times its factor, at some columns; for each task.
+
+        Threads share the tasks, which are too small to be shared themselves.
+        """
+        sides = []
+        for rows, factors, at in tasks:
+            side = self._side(rows)
+            left = side if np.array_equal(rows, at) else self._side(at)
+            sides.append((left, side, np.ascontiguousarray(factors, np.float64)))
+        return _core.products(*self._program(), sides, thread_count())
 
     def _program(self) -> tuple[Any, int, Array]:
         return self._lowered.program, self._lowered.results[0], self._scalars

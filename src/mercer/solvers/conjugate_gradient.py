@@ -59,8 +59,8 @@ _CONDITION = 1e4
 _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "pivoted": "greedy"}
 
 
-@dataclass(frozen=True, eq=False)
-class ConjugateGradient(Solver):
+@dataclass(eq=False)
+class ConjugateGradient(Solver, name="conjugate_gradient"):
     """Exact kernel ridge, and machines of smooth losses, without storing the matrix.
 
     Parameters

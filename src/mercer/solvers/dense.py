@@ -130,8 +130,8 @@ class DenseSolver(Solver):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Cholesky(DenseSolver):
+@dataclass(eq=False)
+class Cholesky(DenseSolver, name="cholesky"):
     """The Gram matrix in memory and one Cholesky factor of it: exact, n^3 / 3 operations.
 
     Choosing alpha by leaving rows out takes a tridiagonal reduction, alpha = 0 an
@@ -145,8 +145,8 @@ class Cholesky(DenseSolver):
     """
 
 
-@dataclass(frozen=True, eq=False)
-class Spectral(DenseSolver):
+@dataclass(eq=False)
+class Spectral(DenseSolver, name="spectral"):
     """The Gram matrix in memory and its eigendecomposition: exact, about 9 n^3 operations.
 
     Examples

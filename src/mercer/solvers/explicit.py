@@ -89,8 +89,8 @@ class FeatureSolver(Solver):
         return self.features(task)
 
 
-@dataclass(frozen=True, eq=False)
-class Primal(FeatureSolver):
+@dataclass(eq=False)
+class Primal(FeatureSolver, name="primal"):
     """The kernel's own features: exact, for kernels with fewer features than rows.
 
     Notes
@@ -125,8 +125,8 @@ class Primal(FeatureSolver):
         return kernel_features.of_kernel(task)
 
 
-@dataclass(frozen=True, eq=False)
-class RandomFeatures(FeatureSolver):
+@dataclass(eq=False)
+class RandomFeatures(FeatureSolver, name="random_features"):
     """Features whose inner products approximate the kernel.
 
     Parameters

@@ -30,6 +30,8 @@ from mercer.solvers.protocol import (
 )
 
 _KINKS = "the loss has kinks"
+#: The obstacle of solvers without a matrix or features in memory.
+SEARCHES = "it compares no alphas"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,7 @@ class MachineFit(Priced):
     smooth: bool  # whether the loss is
     alpha: float = 1.0  # weight of half the squared norm
     kinked_share: float = 1.0  # work of a loss with kinks, relative to that of a quantile
+    searches: bool = False  # whether alphas or kernels are compared
 
     product_rows: ClassVar[float] = np.inf
     #: Rows of blocks or of a file up to which they are read into memory.
@@ -59,6 +62,10 @@ class MachineFit(Priced):
     #: Preconditioners, or products with their factors, for each function or all together.
     own_preconditioners: ClassVar[float] = 14.0
     landmark_matrices: ClassVar[int] = 4
+    #: Work of a comparison of alphas, in fits.
+    search_fits: ClassVar[float] = 5.0
+    #: Its matrices for each function, beside those of a fit.
+    search_matrices: ClassVar[int] = 3
     #: Newton steps for each function.
     steps: ClassVar[int] = 7
     #: Operations over n^3 and over n^2 of a loss with kinks, for each function.
@@ -89,9 +96,14 @@ class MachineFit(Priced):
             coupled,
             columns=coupled,
             preconditioners=self._preconditioners,
-            landmark_work=self._blocks if self.smooth else self.kinked_passes / self.steps,
+            landmark_work=self._landmark_work * (self.search_fits if self.searches else 1),
             uses_threads=self.smooth,  # steps for losses with kinks factorise few rows at a time
         )
+
+    @property
+    def _landmark_work(self) -> float:
+        """Operations of a step over rows and pairs of landmarks."""
+        return self._blocks if self.smooth else self.kinked_passes / self.steps
 
     @property
     def _by_mean(self) -> bool:
@@ -130,9 +142,14 @@ class MachineFit(Priced):
 
     @property
     def matrix_is_expensive(self) -> bool:
-        """Beyond a few rows the matrix is taken while it costs less than what comes after it."""
+        """Beyond a few rows the matrix is taken while it costs less than what comes after it.
+
+        A search, for which products do not come after it, takes it up to half a minute of one core.
+        """
         if self.n <= FEW_ROWS:
             return super().matrix_is_expensive
+        if self.searches:
+            return super().matrix_is_expensive or self.work(Cholesky()) > PATIENCE
         other = ConjugateGradient() if self.smooth else self._landmark_solver
         dense = self.work(Cholesky())
         return super().matrix_is_expensive or (dense > MOMENT and dense > self.work(other))
@@ -145,6 +162,14 @@ class MachineFit(Priced):
 
     def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
         """A factor in each step, or iterations if several functions are fitted together."""
+        matrices, work = self._one_fit()
+        if self.searches:
+            beside = self.search_matrices * self.systems.coupled
+            return matrices + beside, self.search_fits * work
+        return matrices, work
+
+    def _one_fit(self) -> tuple[float, float]:
+        """The matrices and the work of one fit with the whole matrix."""
         n, k, steps = float(self.n), self.systems.coupled, self.systems.count
         if not self.smooth:
             squares = self.kinked_cubes * n + self.kinked_squares
@@ -180,7 +205,12 @@ class MachineFit(Priced):
         return size if self.in_memory and may_hold(size) else 0.0
 
     def restriction(self, solver: Solver) -> str:
-        """Losses with kinks need all rows in memory, and are solved by factors, not products."""
+        """Losses with kinks need all rows in memory, and are solved by factors, not products.
+
+        So do comparisons of alphas and kernels.
+        """
+        if self.searches and solver.needs_all_rows and not solver.is_dense:
+            return SEARCHES
         possible = self.smooth or (self.in_memory and not solver.needs_all_rows)
         return "" if possible else _KINKS
 

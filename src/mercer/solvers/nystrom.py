@@ -18,9 +18,6 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
 from mercer.kernels.containers import len_of
 from mercer.landmarks import selection
 from mercer.landmarks.selection import Landmarks, contains_noise
@@ -60,9 +57,6 @@ class LandmarkSolver(Solver):
     landmarks: Any
     random_state: Any
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "landmarks", _kept(self.landmarks))
-
     def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
         """Validate the parameters, without data."""
         selection.check_choice(self.landmarks, self.n_landmarks, owner, also)
@@ -96,8 +90,8 @@ class LandmarkSolver(Solver):
         """The method for the Newton directions of a machine."""
 
 
-@dataclass(frozen=True, eq=False)
-class NystromSolver(LandmarkSolver):
+@dataclass(eq=False)
+class NystromSolver(LandmarkSolver, name="nystrom"):
     """Normal equations on landmarks, in one pass over the rows.
 
     Parameters
@@ -156,21 +150,8 @@ class NystromSolver(LandmarkSolver):
         return DirectNewton()
 
 
-def _kept(landmarks: Any) -> Any:
-    """A copy of explicit landmarks, which later writes of the user do not change.
-
-    A read-only array is copied too: others may write to its memory.
-    """
-    if isinstance(landmarks, np.ndarray):
-        own = landmarks.copy()
-        own.flags.writeable = False
-        return own
-    writable = isinstance(landmarks, list) or sp.issparse(landmarks) or hasattr(landmarks, "iloc")
-    return landmarks.copy() if writable else landmarks
-
-
-@dataclass(frozen=True, eq=False)
-class Falkon(LandmarkSolver):
+@dataclass(eq=False)
+class Falkon(LandmarkSolver, name="falkon"):
     """Preconditioned conjugate gradients on landmarks.
 
     Parameters

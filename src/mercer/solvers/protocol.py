@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from numbers import Number
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator, clone
 
 from mercer import memory
 from mercer.arrays import Array
-from mercer.checks import NamedArguments, unknown_name
+from mercer.checks import NamedArguments, listed
 from mercer.exceptions import DataError, MemoryForecastError, NoFeatureMapError, ParameterError
 from mercer.kernels.base import Kernel, value_type
 from mercer.kernels.points import Points
@@ -235,9 +235,10 @@ def own_features(kernel: Kernel, rows: RowSource) -> tuple[int | None, str]:
     if not kernel._reader.may_have_features:
         return None, NO_FEATURES
     try:
-        features = kernel.feature_map(rows.first_row)
+        features = kernel.feature_map(rows.first_row.detached())
         sparse, in_memory = sp.issparse(features), isinstance(rows, InMemory)
-        if sparse and isinstance(rows, InMemory):
+        # If one row has as many features as there are rows, all rows have too many to count.
+        if sparse and isinstance(rows, InMemory) and features.shape[1] < len(rows):
             features = kernel.feature_map(rows.part.points)
     except (NoFeatureMapError, MemoryForecastError):
         return None, NO_FEATURES
@@ -459,12 +460,22 @@ class SearchAnswer:
 # Solvers ------------------------------------------------------------------------------------------
 
 
-class Solver(NamedArguments, ABC):
-    """Base of solvers: immutable data classes, the fields of which scikit-learn sees as parameters.
+#: Solvers with their defaults, by name; "auto" is a rule to choose one.
+_NAMED: dict[str, type[Solver]] = {}
 
-    They are equal if their parameters are, arrays and transformers among them by what they hold: a
-    subclass is declared with ``eq=False``, since data classes compare otherwise.
+
+class Solver(NamedArguments, BaseEstimator, ABC):
+    """Base of solvers: data classes that are scikit-learn estimators, whose parameters are fields.
+
+    Nothing in mercer changes one: `replace` returns a copy. Solvers are equal if their parameters
+    are, arrays and transformers by content. A subclass is declared with ``eq=False``, since data
+    classes compare otherwise, and with ``repr=False``, which gives it scikit-learn's repr.
     """
+
+    def __init_subclass__(cls, name: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if name:
+            _NAMED[name] = cls
 
     #: Whether the solver works with the matrix of all pairs of rows, stored or not.
     needs_all_rows: ClassVar[bool] = False
@@ -560,42 +571,19 @@ class Solver(NamedArguments, ABC):
 
     # Parameters
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name, with those of a transformer, such as ``map__n_components``."""
-        own = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        inner = [(name, value) for name, value in own.items() if _has_parameters(value)]
-        for name, value in inner if deep else []:
-            own |= {f"{name}__{path}": part for path, part in value.get_params().items()}
-        return own
-
     def replace(self, **params: Any) -> Self:
-        """A copy with other values of some parameters, given by name."""
-        owner, known = type(self).__name__, self.get_params()
-        own = {name: value for name, value in params.items() if "__" not in name}
-        inner: dict[str, dict[str, Any]] = {}
-        for path, value in params.items():
-            name, nested, rest = path.partition("__")
-            if path not in known and not (nested and name in known):
-                raise ParameterError(unknown_name(owner, path, known))
-            if nested:
-                inner.setdefault(name, {})[rest] = value
-        for name, values in inner.items():
-            outer = own.get(name, known[name])
-            if not _has_parameters(outer):
-                raise ParameterError(
-                    f"{owner}: {name} = {outer!r:.80} has no parameters, so that "
-                    f"{name}__{next(iter(values))} cannot be set; pass an object as {name} first, "
-                    f"such as {owner}({name}=...)."
-                )
-            own[name] = clone(outer).set_params(**values)
-        return replace(self, **own)  # type: ignore[type-var]
-
-    def set_params(self, **params: Any) -> NoReturn:
-        """Refuse: the object is immutable. Use `replace`, which returns a new one."""
-        raise AttributeError(
-            f"{type(self).__name__} is immutable, so set_params({', '.join(params)}) is not "
-            "possible; use replace(...), which returns a new object."
-        )
+        """A copy with other values of some parameters, such as ``map__n_components=100``."""
+        nested = [path for path in params if "__" in path]
+        for name in {path.partition("__")[0] for path in nested} & vars(self).keys():
+            params[name] = clone(params.get(name, getattr(self, name)), safe=False)
+        try:
+            copy: Self = type(self)(**self.get_params(deep=False)).set_params(**params)
+        except AttributeError:
+            raise ParameterError(
+                f"{type(self).__name__}: {listed(nested)} cannot be set, since nothing with "
+                "parameters is there; pass an object first, such as map=mercer.RandomFourier()."
+            ) from None
+        return copy
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -607,27 +595,29 @@ class Solver(NamedArguments, ABC):
         plain = [v for v in self.get_params(deep=False).values() if isinstance(v, str | Number)]
         return hash((type(self), *plain))
 
-    def __sklearn_clone__(self) -> Self:
-        own = {name: clone(value, safe=False) for name, value in self.get_params(False).items()}
-        return replace(self, **own)  # type: ignore[type-var]
+
+def _listed_names() -> str:
+    return ", ".join(f'"{name}"' for name in _NAMED)
 
 
-def checked_solver(owner: str, solver: Any) -> None:
-    """Refuse what is neither "auto" nor a solver."""
+def as_solver(given: Any) -> Any:
+    """The solver with defaults that a name stands for; anything else as it is."""
+    known = isinstance(given, str) and given in _NAMED
+    return _NAMED[given]() if known else given
+
+
+def checked_solver(owner: str, given: Any) -> Any:
+    """The solver, or "auto"; anything else is refused."""
+    solver = as_solver(given)
     if isinstance(solver, Solver) or (isinstance(solver, str) and solver == "auto"):
-        return
+        return solver
     what = "is unknown here"
     if isinstance(solver, type):
         what = "is unknown here: it is a class, and not an object of it"
     raise ParameterError(
-        f'{owner}: solver = {solver!r:.100} {what}; pass "auto", or one of mercer.solvers: '
-        "Cholesky(), Spectral(), Primal(), ConjugateGradient(), NystromSolver(n_landmarks=1000), "
-        "Falkon(n_landmarks=10_000), RandomFeatures()."
+        f'{owner}: solver = {solver!r:.100} {what}; pass "auto", {_listed_names()}, '
+        "or an object of mercer.solvers such as NystromSolver(n_landmarks=1000)."
     )
-
-
-def _has_parameters(value: Any) -> bool:
-    return hasattr(value, "get_params") and not isinstance(value, type)
 
 
 def _alike(one: Any, other: Any) -> bool:

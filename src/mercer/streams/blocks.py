@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set, Sized
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -179,18 +179,31 @@ class Blocks:
                 f"{type(item).__name__}, which has no columns with names; yield data frames, or "
                 "tuples (X, y)."
             )
-        targets = [self.target] if isinstance(self.target, str) else self.target or []
-        named = [*targets, *([self.weight] if self.weight is not None else [])]
-        for name in named:
-            if name not in frame.columns:
-                raise DataError(f"Blocks: {unknown_column(name, frame.columns)}")
-        columns: Any = None
-        if isinstance(self.target, str):
-            columns = frame.get_column(self.target).to_numpy()
-        elif targets:
-            columns = np.column_stack([frame.get_column(name).to_numpy() for name in targets])
-        weights = None if self.weight is None else frame.get_column(self.weight).to_numpy()
-        return frame.drop(*named).to_native(), columns, weights
+        return split_columns("Blocks", frame, self.target, self.weight)
+
+
+def split_columns(owner: str, frame: Any, target: Any, weight: str | None) -> Triple:
+    """A data frame of narwhals as points, targets and weights, which are columns of it."""
+    targets = [target] if isinstance(target, str) else target or []
+    named = [*targets, *([weight] if weight is not None else [])]
+    for name in named:
+        if name not in frame.columns:
+            raise DataError(f"{owner}: {unknown_column(name, frame.columns)}")
+    columns: Any = None
+    if isinstance(target, str):
+        columns = frame.get_column(target).to_numpy()
+    elif targets:
+        columns = np.column_stack([frame.get_column(name).to_numpy() for name in targets])
+    weights = None if weight is None else frame.get_column(weight).to_numpy()
+    return frame.drop(*named).to_native(), columns, weights
+
+
+def without_columns(X: Any, names: Collection[str]) -> Any:
+    """A data frame without some columns, if it has them; other data as they are."""
+    if isinstance(X, np.ndarray) or (frame := as_frame(X)) is None:
+        return X
+    extra = [name for name in names if name in frame.columns]
+    return frame.drop(*extra).to_native() if extra else X
 
 
 def beside(owner: str, source: Any, targets: Any, weights: Any) -> Iterator[Triple]:

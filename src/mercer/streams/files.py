@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from csv import reader
 from dataclasses import dataclass
 from functools import partial
+from glob import glob
 from importlib import import_module
 from importlib.util import find_spec
 from os import PathLike, fspath
@@ -57,7 +58,8 @@ def read_blocks(
         Files that end in .parquet, .pq, .csv, .csv.gz or .tsv, with the same columns, or
         directories. All such files in a directory and below it are read, in the order of their
         paths, except those whose names begin with a dot or an underscore. A subdirectory called
-        ``year=2020`` is a column ``year`` of the files in it.
+        ``year=2020`` is a column ``year`` of the files in it. A pattern such as ``"part-*.csv"``
+        stands for the paths that it matches.
     target : str or list of str, optional
         The columns that hold the targets.
     weight : str, optional
@@ -137,11 +139,22 @@ def _files_in(path: Any) -> tuple[_File, ...]:
                 "string or a pathlib.Path, or a list of these."
             )
     files: list[_File] = []
-    for item in map(Path, paths):
-        files += _files_below(item) if item.is_dir() else [_single_file(item)]
+    for item in map(fspath, paths):
+        for found in map(Path, _matches(item)):
+            files += _files_below(found) if found.is_dir() else [_single_file(found)]
     if not files:
         raise DataError("read_blocks: no files were given; pass at least one path.")
     return _with_numbers(files)
+
+
+def _matches(path: str) -> list[str]:
+    """A path, or in their order the paths that a pattern such as ``"part-*.csv"`` matches."""
+    if "://" in path:
+        raise DataError(
+            f"read_blocks: {path!r} is not on this computer; download it, or pass blocks that you "
+            "read yourself."
+        )
+    return (sorted(glob(path, recursive=True)) if not Path(path).exists() else []) or [path]
 
 
 def _single_file(path: Path) -> _File:

@@ -15,12 +15,14 @@ from mercer.kernels.base import Kernel
 from mercer.streams.blocks import (
     Blocks,
     Source,
+    as_frame,
     beside,
     blocks_in,
     evenly,
     is_mapped,
     is_table,
     slices,
+    split_columns,
 )
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import NoTargets, Targets
@@ -32,6 +34,32 @@ class Given(NamedTuple):
     X: Any
     y: Any
     sample_weight: Any
+
+
+def named_columns(owner: str, given: Given) -> tuple[Given, list[str]]:
+    """Targets and weights that are columns of a data frame in memory, split from it; their names.
+
+    Blocks and Dask collections split their own. A list of labels is not a list of names.
+    """
+    X, y, weight = given
+    targets = ([y] if isinstance(y, str) else y) if is_column_name(y) else []
+    weights = [weight] if isinstance(weight, str) else []
+    if not targets and not weights:
+        return given, []
+    if isinstance(X, np.ndarray) and isinstance(y, str):
+        raise DataError(
+            f"{owner}: y = {y!r} names a column, and the columns of an array have no names; pass a "
+            "data frame as X, or one target for each row."
+        )
+    frame = None if is_dask(X) or isinstance(X, np.ndarray | list | Blocks) else as_frame(X)
+    if isinstance(y, list) and (frame is None or not set(targets) <= set(frame.columns)):
+        targets = []
+    names = targets + weights
+    if frame is None or not names:
+        return given, names
+    named = y if targets else None, weight if weights else None
+    X, columns, masses = split_columns(owner, frame, *named)
+    return Given(X, columns if targets else y, masses if weights else weight), names
 
 
 def rows_of(

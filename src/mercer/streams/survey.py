@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from mercer.arrays import Array
 from mercer.exceptions import DataError
-from mercer.kernels.base import Kernel, unresolved_views
+from mercer.kernels.base import Kernel, unresolved_views, validated
 from mercer.kernels.containers import guarded, ingest, len_of, rows_from
 from mercer.kernels.heuristics import Summary
 from mercer.kernels.points import Points
@@ -104,7 +104,7 @@ def survey(kernel: Kernel, owner: str, targets: Targets, block: Block) -> Survey
         if not n:
             return None
         schema = Schema.of(data, owner, block.start)
-        points = kernel.validate(guarded(data))
+        points = validated(kernel, guarded(data))
         weights = checked_weights(block.weights, n, owner)
         seen, values = targets.seen(block.targets, n, weights)
     size = _bytes_of(data) + (0 if weights is None else 8 * n)
@@ -143,7 +143,7 @@ class Reader:
                 return None
             # A source that changes between passes is refused here.
             _ = self.schema + Schema.of(data, self.owner, block.start)
-            points = self.kernel.validate(guarded(self.schema.conform(data)))
+            points = validated(self.kernel, guarded(self.schema.conform(data)))
             weights = checked_weights(block.weights, n, self.owner)
             return RowBlock(points, self.targets.read(block.targets, n), weights, block.start)
 

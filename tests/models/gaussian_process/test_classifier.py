@@ -50,7 +50,10 @@ def exceptions_of_principle(estimator: mc.GaussianProcessClassifier) -> dict[str
     """Checks that contradict what a configuration promises."""
     if estimator.learn:
         return {}
-    return {"check_non_transformer_estimators_n_iter": "nothing is learned, so in no iterations"}
+    return {
+        "check_non_transformer_estimators_n_iter": "nothing is learned, so in no iterations",
+        "check_class_weight_classifiers": "rows beyond the length-scale have equal probabilities",
+    }
 
 
 # The labels of some checks are random, for which a length-scale may well end at its bound.
@@ -487,7 +490,7 @@ def test_data_that_are_refused() -> None:
         ({"n_restarts": 1.5}, "n_restarts = 1.5"),
         ({"max_iter": 0}, r"max_iter = 0 is not a whole number >= 1"),
         ({"max_iter": True}, "max_iter = True"),
-        ({"kernel": "rbf"}, "kernel = 'rbf' is not a kernel"),
+        ({"kernel": "gauss"}, "kernel = 'gauss' is not the name of a kernel"),
     ],
 )
 def test_parameters_that_are_refused(parameters: dict[str, Any], message: str) -> None:
@@ -573,3 +576,14 @@ def test_few_points_do_not_end_at_the_trivial_maximum() -> None:
     peer = Peer(peer_kernel).fit(points, inside).log_marginal_likelihood_value_
     assert peer > 8 * np.log(0.5) + 0.2
     assert model.log_marginal_likelihood_ > peer - 1e-3
+
+
+@BOTH
+def test_a_class_weight_of_two_is_every_row_of_the_class_repeated(y: Array) -> None:
+    first = np.unique(y)[0]
+    rows = np.r_[np.arange(len(y)), np.flatnonzero(y == first)]
+    weighted = GPC(KERNEL, learn=False, class_weight={first: 2.0}).fit(X, y)
+    repeated = GPC(KERNEL, learn=False).fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.predict_proba(Z), repeated.predict_proba(Z), atol=1e-6)
+    assert weighted.log_marginal_likelihood_ == pytest.approx(repeated.log_marginal_likelihood_)
+    assert weighted.class_weight_[0] == 2.0

@@ -115,7 +115,7 @@ def test_forecasts_follow_the_rule() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"solver": "nystrom"}, "solver = 'nystrom' is unknown here"),
+        ({"solver": "nystroem"}, "solver = 'nystroem' is unknown here"),
         ({"solver": mc.RBF()}, 'is unknown here; pass "auto"'),
         ({"solver": S.NystromSolver}, "is unknown here"),
         ({"solver": None}, "solver = None is unknown"),

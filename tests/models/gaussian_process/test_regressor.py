@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor as Peer
 from sklearn.gaussian_process import kernels as peers
@@ -505,7 +505,7 @@ def test_a_fitted_model_is_pickled() -> None:
         ({"n_restarts": 1.5}, "n_restarts = 1.5"),
         ({"max_iter": 0}, "max_iter = 0"),
         ({"learn": False}, 'noise = "learn" but learn = False'),
-        ({"kernel": "rbf"}, "kernel = 'rbf' is not a kernel"),
+        ({"kernel": "gauss"}, "kernel = 'gauss' is not the name of a kernel"),
     ],
 )
 def test_parameters_that_are_refused(parameters: dict[str, Any], message: str) -> None:
@@ -624,3 +624,26 @@ def test_update_takes_a_column_where_there_is_one_target() -> None:
     flat.update(X[15:], y[15:])
     column.update(X[15:], y[15:, None])
     np.testing.assert_array_equal(flat.predict(X), column.predict(X))
+
+
+def test_intervals_are_normal_quantiles_of_observations_or_of_the_function() -> None:
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(20, 2)), rng.normal(size=(5, 2))
+    for y in (x[:, 0], np.column_stack([x[:, 0], 3 + x[:, 1]])):
+        model = mc.GaussianProcessRegressor(mc.RBF(1.0), normalize_y=False).fit(x, y)
+        for of, noisy in (("observations", True), ("function", False)):
+            mean, std = model.predict(z, return_std=True, include_noise=noisy)
+            found = model.predict_interval(z, 0.8, of=of)  # type: ignore[arg-type]
+            low, high = norm.interval(0.8, mean, std)
+            assert found.shape == (5, 2, *y.shape[1:])
+            np.testing.assert_allclose(found[:, 0], low, rtol=1e-10)
+            np.testing.assert_allclose(found[:, 1], high, rtol=1e-10)
+    with pytest.raises(ParameterError, match="coverage = 95 is not a probability"):
+        model.predict_interval(z, 95)
+    with pytest.raises(ParameterError, match="of"):
+        model.predict_interval(z, of="noise")  # type: ignore[arg-type]
+    with pytest.raises(NotFittedError):
+        mc.GaussianProcessRegressor().predict_interval(z)
+    known = mc.GaussianProcessRegressor(mc.RBF(1.0), noise=np.full(20, 0.1)).fit(x, x[:, 0])
+    with pytest.raises(ParameterError, match=r'known at the training rows only.*of="function"'):
+        known.predict_interval(z)

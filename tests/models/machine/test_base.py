@@ -139,7 +139,7 @@ def test_parameters_of_the_loss_are_searched() -> None:
     [
         (mc.KernelMachineRegressor(alpha=0), "alpha = 0 is not a finite number > 0"),
         (mc.KernelMachineRegressor(alpha=-1.0), "alpha = -1.0"),
-        (mc.KernelMachineRegressor(alpha="loo"), "alpha = 'loo'"),
+        (mc.KernelMachineRegressor(alpha="gcv"), "alpha = 'gcv'"),
         (mc.KernelMachineRegressor(alpha=np.inf), "alpha = inf"),
         (mc.KernelMachineRegressor(tol=0.0), "tol = 0.0"),
         (mc.KernelMachineRegressor(max_iter=0), "max_iter = 0"),
@@ -152,7 +152,7 @@ def test_parameters_of_the_loss_are_searched() -> None:
         (mc.KernelQuantileRegressor(quantile=1.0), "0 < quantile < 1"),
         (mc.KernelQuantileRegressor(quantile=[0.2, -0.1]), "0 < quantile < 1"),
         (mc.KernelHuberRegressor(delta=-1), "delta > 0"),
-        (mc.KernelMachineRegressor("rbf"), "is not a kernel"),
+        (mc.KernelMachineRegressor("gauss"), "is not the name of a kernel"),
     ],
 )
 def test_bad_parameters_are_refused(model: Any, match: str) -> None:

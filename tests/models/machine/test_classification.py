@@ -325,3 +325,45 @@ def test_steps_with_many_classes_take_no_factor_for_each(monkeypatch: pytest.Mon
     assert model.converged_
     assert not orders
     assert model.n_iter_ < 20
+
+
+@pytest.mark.parametrize("loss", LABELLED)
+@pytest.mark.parametrize("labels", [BINARY, THREE], ids=["two", "three"])
+def test_a_class_weight_of_two_is_every_row_of_the_class_repeated(
+    labels: NDArray[Any], loss: str
+) -> None:
+    first = np.unique(labels)[0]
+    rows = np.r_[np.arange(N), np.flatnonzero(labels == first)]
+    model = mc.KernelMachineClassifier(RBF, loss=loss, alpha=0.5)
+    weighted = clone(model).set_params(class_weight={first: 2.0}).fit(X, labels)
+    repeated = clone(model).fit(X[rows], labels[rows])
+    expected = repeated.decision_function(Z)
+    np.testing.assert_allclose(weighted.decision_function(Z), expected, atol=1e-5)
+    assert weighted.class_weight_.tolist() == [2.0] + [1.0] * (len(weighted.classes_) - 1)
+
+
+@pytest.mark.parametrize("labels", [BINARY, THREE], ids=["two", "three"])
+def test_balanced_weights_are_those_of_logistic_regression(labels: NDArray[Any]) -> None:
+    peer = LogisticRegression(
+        C=1 / 0.2, class_weight="balanced", solver="newton-cholesky", tol=1e-12
+    ).fit(X, labels)
+    model = mc.KernelLogisticRegression(mc.Linear(), alpha=0.2, class_weight="balanced")
+    probabilities = model.fit(X, labels).predict_proba(Z)
+    np.testing.assert_allclose(probabilities, peer.predict_proba(Z), rtol=1e-6)
+
+
+def test_class_weights_multiply_sample_weights_in_a_search_too() -> None:
+    factors = {label: 1.0 + i for i, label in enumerate(np.unique(BINARY))}
+    product = WEIGHTS * np.array([factors[label] for label in BINARY])
+    model = mc.KernelLogisticRegression(RBF, alpha="loo", class_weight=factors)
+    model.fit(X, BINARY, WEIGHTS)
+    plain = mc.KernelLogisticRegression(RBF, alpha="loo").fit(X, BINARY, product)
+    np.testing.assert_allclose(model.search_errors_, plain.search_errors_)
+    np.testing.assert_allclose(model.dual_coef_, plain.dual_coef_)
+
+
+def test_class_weights_need_rows_in_memory() -> None:
+    solver = mc.solvers.NystromSolver(10, random_state=0)
+    model = mc.KernelLogisticRegression(RBF, class_weight="balanced", solver=solver)
+    with pytest.raises(DataError, match="class_weight counts rows in memory"):
+        model.fit(mc.Blocks([(X[:20], BINARY[:20]), (X[20:], BINARY[20:])]))

@@ -440,3 +440,29 @@ def test_the_default_alpha_follows_the_unit_of_targets(loss: str, unit: float) -
         wanted = unit * one.predict(X)
         np.testing.assert_allclose(other.predict(X), wanted, rtol=1e-5, atol=1e-5 * unit)
     assert other.score(X, unit * y) > 0.8 * one.score(X, y) > 0.4
+
+
+def test_intervals_are_two_of_the_quantiles() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, size=(60, 1))
+    y = x.ravel() + rng.normal(size=60)
+    model = mc.KernelQuantileRegressor(quantile=[0.9, 0.5, 0.1], alpha=1.0).fit(x, y)
+    np.testing.assert_array_equal(model.predict_interval(x, 0.8), model.predict(x)[:, [2, 0]])
+    with pytest.raises(ParameterError, match=r"fitted are 0.9, 0.5, 0.1; fit with quantile=\[0.05"):
+        model.predict_interval(x, 0.9)
+    with pytest.raises(ParameterError, match="is not a probability"):
+        model.predict_interval(x, 1.0)
+
+
+def test_calibration_moves_the_ends_of_quantiles_by_one_distance() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, size=(80, 1))
+    y = x.ravel() + rng.normal(size=80)
+    model = mc.KernelQuantileRegressor(quantile=[0.25, 0.75], alpha=1.0).fit(x[:40], y[:40])
+    held = (x[40:], y[40:])
+    low, high = model.predict(x[40:]).T
+    distance = np.sort(np.maximum(low - y[40:], y[40:] - high))[20]  # ceil(0.5 * 41) = 21st
+    found = model.predict_interval(x, 0.5, calibration=held)
+    np.testing.assert_allclose(found, model.predict(x) + distance * np.array([-1.0, 1.0]))
+    inside = (found[40:, 0] <= y[40:]) & (y[40:] <= found[40:, 1])
+    assert inside.sum() >= 21

@@ -192,7 +192,7 @@ def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
         mc.KernelLMS(**parameters).fit(X, Y)
 
 
-@pytest.mark.parametrize("y", [1.0, np.array(1.0), "one"])
+@pytest.mark.parametrize("y", [1.0, np.array(1.0)])
 def test_a_target_alone_is_refused(y: Any) -> None:
     for model in (mc.KernelLMS(), mc.KernelRidge(), mc.NadarayaWatson()):
         with pytest.raises(DataError, match="is a single value; pass a list"):

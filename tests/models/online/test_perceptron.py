@@ -292,3 +292,29 @@ def test_what_is_missing_says_why() -> None:
     with pytest.raises(AttributeError, match=r"no partial_fit: rows of a given matrix.*use Prec"):
         _ = model.partial_fit
     assert "classes" in inspect.signature(mc.KernelPerceptron.partial_fit).parameters
+
+
+@pytest.mark.parametrize("y", [TWO, THREE])
+def test_class_weights_are_factors_of_steps(y: NDArray[Any]) -> None:
+    classes = np.unique(y)
+    factors = dict(zip(classes, 1.0 + np.arange(len(classes)), strict=True))
+    own = WEIGHTS * np.array([factors[label] for label in y])
+    model = mc.KernelPerceptron(RBF, averaged=True, max_iter=3, class_weight=factors)
+    plain = mc.KernelPerceptron(RBF, averaged=True, max_iter=3).fit(X, y, own)
+    np.testing.assert_allclose(model.fit(X, y, WEIGHTS).dual_coef_, plain.dual_coef_)
+    np.testing.assert_array_equal(model.class_weight_, list(factors.values()))
+    balanced = mc.KernelPerceptron(RBF, averaged=True, max_iter=3, class_weight="balanced")
+    counts = np.unique(y, return_counts=True)[1]
+    np.testing.assert_allclose(balanced.fit(X, y).class_weight_, N / (len(classes) * counts))
+
+
+def test_class_weights_of_further_rows() -> None:
+    factors = {"same": 2.0, "other": 0.5}
+    own = np.where(TWO == "same", 2.0, 0.5)
+    model, plain = mc.KernelPerceptron(RBF, class_weight=factors), mc.KernelPerceptron(RBF)
+    for rows in (slice(0, 20), np.flatnonzero(TWO == "same")):
+        model.partial_fit(X[rows], TWO[rows], classes=["same", "other"])
+        plain.partial_fit(X[rows], TWO[rows], classes=["same", "other"], sample_weight=own[rows])
+    np.testing.assert_allclose(model.dual_coef_, plain.dual_coef_)
+    with pytest.raises(ParameterError, match="counts all rows, and more may come"):
+        mc.KernelPerceptron(RBF, class_weight="balanced").partial_fit(X, TWO, classes=TWO)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_approximation import Nystroem
 
 import mercer as mc
-from mercer.exceptions import DataError, MemoryForecastError
+from mercer.exceptions import DataError, DataWarning, MemoryForecastError, ParameterError
 
 S = mc.solvers
 RNG = np.random.default_rng(3)
@@ -179,3 +179,89 @@ def test_hardly_any_rows(n: int) -> None:
     assert found.effective_dof_ >= 1
     assert len(found.shrinkage_) == n - 1
     assert found.contributions(X[:1]).prediction == pytest.approx(found.predict(X[:1]))
+
+
+def refitted_interval(
+    found: mc.KernelRidge, x: np.ndarray, y: np.ndarray, w: Any, groups: Any, at: np.ndarray
+) -> np.ndarray:
+    """The jackknife+ by its definition: a fit without each row, or without its group."""
+    rows = np.arange(len(x))
+    low, high = [], []
+    for i in rows:
+        if w is not None and w[i] == 0:
+            continue
+        kept = rows != i if groups is None else groups != groups[i]
+        part = None if w is None else w[kept]
+        model = mc.KernelRidge(found.kernel_, found.alpha_, found.fit_intercept)
+        model.fit(x[kept], y[kept], part)
+        error = np.abs(y[i] - model.predict(x[[i]])[0])
+        low.append(model.predict(at) - error)
+        high.append(model.predict(at) + error)
+    n = len(low)
+    k = int(np.ceil(0.8 * (n + 1) - 1e-9))
+    return np.stack([np.sort(low, axis=0)[n - k], np.sort(high, axis=0)[k - 1]], axis=1)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weights"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_intervals_are_those_of_refits_without_each_row(
+    intercept: bool, weights: Any, grouped: bool
+) -> None:
+    x = X.copy()
+    x[30:35] = x[5]  # copies of a row
+    groups = np.arange(N) // 4 if grouped else None
+    at = RNG.normal(size=(5, 3))
+    for y in (Y, Y[:, 0]):
+        found = mc.KernelRidge(mc.RBF(1.5), ALPHA, intercept).fit(x, y, weights, groups=groups)
+        ends = found.predict_interval(at, 0.8)
+        assert ends.shape == ((5, 2, 2) if y.ndim == 2 else (5, 2))
+        assert_allclose(ends, refitted_interval(found, x, y, weights, groups, at), atol=1e-8)
+
+
+def test_intervals_of_many_rows_by_iterations_are_plain_quantiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mercer.models.ridge.diagnostics._FEW_ROWS", 10)
+    at, y = X[:4] + 0.1, Y[:, 0]
+    found = mc.KernelRidge(mc.RBF(1.5), ALPHA, solver=S.ConjugateGradient(tol=1e-10)).fit(X, y)
+    error = np.sort(np.abs(found.loo_residuals_))[int(np.ceil(0.9 * (N + 1))) - 1]
+    expected = np.stack([found.predict(at) - error, found.predict(at) + error], axis=1)
+    assert_allclose(found.predict_interval(at), expected, atol=1e-6)
+    waves = model().fit(X, y).predict_interval(at)
+    assert np.all(waves[:, 1] > waves[:, 0])
+
+
+def test_an_interpolant_has_intervals_too() -> None:
+    found = mc.KernelRidge(mc.RBF(0.3), 0.0).fit(X, Y[:, 0])
+    at = X[:3] + 0.2
+    few = [
+        mc.KernelRidge(mc.RBF(0.3), 0.0).fit(np.delete(X, i, 0), np.delete(Y[:, 0], i))
+        for i in range(N)
+    ]
+    low = [m.predict(at) - abs(Y[i, 0] - m.predict(X[[i]])[0]) for i, m in enumerate(few)]
+    assert_allclose(found.predict_interval(at, 0.8)[:, 0], np.sort(low, axis=0)[N - 49], atol=1e-6)
+
+
+def test_held_out_rows_calibrate_any_solver() -> None:
+    X_fit, y_fit, X_held, y_held = X[:40], Y[:40], X[40:], Y[40:]
+    found = mc.KernelRidge(mc.RBF(1.5), ALPHA, solver=S.NystromSolver(n_landmarks=10))
+    found.fit(X_fit, y_fit)
+    with pytest.raises(DataError, match=r"has not kept all 40 rows.*pass calibration=\(X, y\)"):
+        found.predict_interval(X)
+    error = np.sort(np.abs(y_held - found.predict(X_held)), axis=0)[16]  # ceil(0.8 * 21) = 17th
+    ends = found.predict_interval(X, 0.8, calibration=(X_held, y_held))
+    assert_allclose(ends[:, 0], found.predict(X) - error)
+    assert_allclose(ends[:, 1], found.predict(X) + error)
+    with pytest.raises(DataError, match="calibration has 1 target"):
+        found.predict_interval(X, calibration=(X_held, y_held[:, 0]))
+    with pytest.raises(ParameterError, match="is not a pair; pass"):
+        found.predict_interval(X, calibration=X_held)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_few_rows_have_infinite_intervals(n: int) -> None:
+    found = mc.KernelRidge(mc.RBF(1.5), ALPHA).fit(X[:n], Y[:n, 0])
+    with pytest.warns(DataWarning, match="needs errors of at least 9 rows"):
+        ends = found.predict_interval(X[:3])
+    assert_array_equal(ends, [[-np.inf, np.inf]] * 3)

@@ -625,7 +625,7 @@ def test_kernels_without_features() -> None:
         mc.KernelHuberRegressor(mc.Linear(), solver=fourier()).fit(X, Y)
     with pytest.raises(ParameterError, match=r"RandomFeatures: map = 3 is not a transformer"):
         mc.KernelHuberRegressor(RBF, solver=S.RandomFeatures(3)).fit(X, Y)
-    with pytest.raises(ParameterError, match=r"Primal\(\), ConjugateGradient\(\), NystromSolver"):
+    with pytest.raises(ParameterError, match="it is a class, and not an object of it"):
         mc.KernelHuberRegressor(RBF, solver=S.Primal).fit(X, Y)
 
 

@@ -175,3 +175,22 @@ def test_one_row_is_its_own_mean() -> None:
     assert spectrum.solve(np.array([[3.0]]), 0.0).intercept[0] == 3.0
     assert spectrum.effective_dof(np.array([1.0]))[0] == 1.0
     assert np.isnan(spectrum.loo_residuals(np.array([[3.0]]), np.array([1.0]))).all()
+
+
+@VARIANTS
+@pytest.mark.parametrize("alpha", [0.0, 0.1])
+def test_target_maps_are_those_of_unit_targets(
+    weighted: bool, fit_intercept: bool, alpha: float
+) -> None:
+    n = 12
+    K, y, weights = problem(n, weighted)
+    if weights is not None:
+        weights[[2, 7]] = 0.0
+    maps = RidgeProblem(K.copy(), y, weights, fit_intercept).target_maps(alpha)
+    kept = np.arange(n) if weights is None else np.flatnonzero(weights)
+    part = None if weights is None else weights[kept]
+    inside = np.ix_(kept, kept)
+    dual, intercept = naive(K[inside], np.eye(len(kept)), alpha, part, fit_intercept)
+    np.testing.assert_allclose(maps.dual[inside], dual, atol=1e-7)
+    np.testing.assert_allclose(maps.intercept[kept], intercept, atol=1e-7)
+    assert np.count_nonzero(maps.dual) == len(kept) ** 2

@@ -16,6 +16,7 @@ from mercer.arrays import Array
 from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, MercerError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
+from mercer.kernels.names import KernelLike
 from mercer.kernels.points import as_points
 from mercer.kernels.stationary import RBF
 from mercer.kernels.table import is_mixed, table_kernel
@@ -59,14 +60,17 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: KernelLike = None,
         *,
         learn: bool = True,
         n_restarts: int = 0,
         max_iter: int = 200,
         random_state: Any = None,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(kernel, degree, gamma, coef0)
         self.learn = learn
         self.n_restarts = n_restarts
         self.max_iter = max_iter

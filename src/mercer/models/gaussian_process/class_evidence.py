@@ -145,14 +145,8 @@ class LandmarkLaplace:
         """The attributes of a fitted model, whose latent functions are sums over landmarks."""
         kernel, data = self.data.kernel.with_theta(theta), self.data
         points = as_float64(kernel, data.points)
-        chosen = selection.select(
-            kernel,
-            points,
-            "rpcholesky",
-            self.number,
-            random_state=0,
-            sample_weight=data.weights,
-            owner=self.owner,
+        chosen = selection.select_points(
+            self.owner, kernel, points, "rpcholesky", self.number, 0, data.weights
         )
         assert chosen.indices is not None
         placed = replace(self, data=replace(data, points=points), landmarks=chosen)

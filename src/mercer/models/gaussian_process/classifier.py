@@ -7,20 +7,21 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import memory
 from mercer.arrays import Array
 from mercer.checks import require_finite_values
 from mercer.estimator.iterative import with_callbacks
-from mercer.estimator.labels import checked_labels, require_two_classes
+from mercer.estimator.labels import checked_labels, class_weighted, require_two_classes
 from mercer.kernels.base import Kernel
+from mercer.kernels.names import KernelLike
 from mercer.kernels.points import Points
 from mercer.landmarks.features import LandmarkFeatures
 from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess
 from mercer.models.gaussian_process.class_evidence import LandmarkLaplace, LaplaceObjective
 from mercer.models.gaussian_process.search_space import warn_of
+from mercer.models.representer import ScoredClassifier
 from mercer.rows.rows import as_float64
 from mercer.sampling import blocks
 from mercer.solvers.forecast import Forecast
@@ -64,7 +65,7 @@ _BLOCK = 2**22
 _DISAGREEMENT = 0.1
 
 
-class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
+class GaussianProcessClassifier(ScoredClassifier, GaussianProcess):
     r"""Gaussian-process classification, binary and multi-class, by Laplace's approximation.
 
     Latent functions are Gaussian processes with mean zero and the given kernel. Two classes share
@@ -82,7 +83,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
 
     Parameters
     ----------
-    kernel : Kernel, optional
+    kernel : Kernel, str or callable, optional
         The kernel; by default ``1.0 * RBF(length_scale="scale")``, of standardised columns if
         their spreads differ more than 30 times, or the `table_kernel` of a data frame with other
         columns than numbers or with missing values. Its
@@ -94,13 +95,22 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         How often the search starts again, at values drawn on the scale of the data.
     max_iter : int, default=200
         Iterations of L-BFGS-B from each start.
+    class_weight : dict or "balanced", optional
+        Factors of the log-likelihood of the rows of each class: "balanced" for factors that are
+        inversely proportional to the number of rows of each class with a positive weight. A factor
+        of 2 is every row of the class repeated, exactly. So factors far above 1 make the posterior
+        too sure, and probabilities are those of a population with the weighted shares.
     random_state : int, RandomState or None, default=None
         Where the restarts come from.
+    degree, gamma, coef0 : int, float or str, and float
+        Of a kernel that is named, as in `SVC`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted; those of rows of weight zero do not count.
+    class_weight_ : ndarray of shape (n_classes,)
+        The factors of the log-likelihood of each class.
     kernel_ : Kernel
         The kernel with learned parameters.
     log_marginal_likelihood_ : float
@@ -179,11 +189,38 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     """
 
     classes_: Labels
+    class_weight_: Array
     rows_: NDArray[np.intp]
     trace_error_: float
     _features: LandmarkFeatures | None
     _objective: LaplaceObjective
     _posterior: Posterior
+
+    def __init__(
+        self,
+        kernel: KernelLike = None,
+        *,
+        learn: bool = True,
+        n_restarts: int = 0,
+        max_iter: int = 200,
+        class_weight: Any = None,
+        random_state: Any = None,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+    ) -> None:
+        super().__init__(
+            kernel,
+            learn=learn,
+            n_restarts=n_restarts,
+            max_iter=max_iter,
+            random_state=random_state,
+            degree=degree,
+            gamma=gamma,
+            coef0=coef0,
+        )
+        self.class_weight = class_weight
+
     _for_blocks = (
         f"{FROM_SOME_ROWS}, and then all to KernelLogisticRegression(gpc.kernel_, alpha=1.0), "
         "which takes blocks"
@@ -197,8 +234,9 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         ----------
         X : array-like, data frame or sequence
             Data of the kind the kernel takes.
-        y : array-like of shape (n,)
-            Labels of any type, of at least two classes.
+        y : array-like of shape (n,), or str
+            Labels of any type, of at least two classes; or the name of their column in a data
+            frame.
         sample_weight : array-like of shape (n,) or float, optional
             Non-negative weights of the rows in the log-likelihood.
 
@@ -242,6 +280,8 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         points = self._validate_points(kernel, X, reset=True)
         labels = checked_labels(type(self).__name__, y, len(points))
         weights = self._validate_copies(sample_weight, labels)
+        own_weights = class_weighted(type(self).__name__, self.class_weight, labels, weights)
+        self.class_weight_, weights = own_weights
         rows = self.rows_ = np.arange(len(points)) if weights is None else np.flatnonzero(weights)
         if weights is not None and len(rows) < len(points):
             points, labels, weights = points[rows], labels[rows], weights[rows]

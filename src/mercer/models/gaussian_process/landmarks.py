@@ -59,14 +59,14 @@ class LandmarkObjective(FeatureObjective):
     ) -> LandmarkObjective:
         """Choose landmarks for the kernel as the solver says, or take those that are given."""
         how = solver.landmarks if given is None else given
-        chosen = selection.select(
+        chosen = selection.select_points(
+            owner,
             data.kernel,
             data.points,
             "rpcholesky" if isinstance(how, str) and how == "learn" else how,
             solver.n_landmarks,
-            random_state=solver.random_state,
-            sample_weight=data.noise.weights,
-            owner=owner,
+            solver.random_state,
+            data.noise.weights,
             also=("learn",),
         )
         m = len(chosen)

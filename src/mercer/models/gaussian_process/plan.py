@@ -57,7 +57,7 @@ from mercer.solvers.forecast import (
 )
 from mercer.solvers.forecast import forecast as price_all
 from mercer.solvers.nystrom import NystromSolver
-from mercer.solvers.protocol import Solver, checked_solver
+from mercer.solvers.protocol import Solver, as_solver, checked_solver
 
 # Bytes beyond which landmarks are drawn at random rather than by a factor of all rows.
 _CHOICE_BYTES = 2**30
@@ -85,7 +85,7 @@ def require_solver(owner: str, solver: Any) -> None:
     """Refuse what is not a solver of Gaussian processes."""
     if isinstance(solver, str) and solver == "auto":
         return
-    checked_solver(owner, solver)
+    solver = checked_solver(owner, solver)
     learns_points = solver.has_landmarks and not solver.is_iterative
     solver.check(owner, also=("learn",) if learns_points else ())
 
@@ -103,6 +103,7 @@ def planned(
     """Choose the solvers of a fit by the rule of this module."""
     n, seed = len(data.points), 0 if seed is None else seed
     is_asked = given != "auto"
+    given = as_solver(given) if is_asked else given
     is_small = n <= GaussianProcessFit.exact_rows
     if is_small and not is_asked and not data.kernel._reader.may_have_features:
         # "auto" prefers nothing but features to the whole matrix of so few rows.

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -17,10 +18,11 @@ from mercer import checks
 from mercer.arrays import Array
 from mercer.estimator.iterative import with_callbacks
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, validated
+from mercer.kernels.names import KernelLike
 from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.points import Points
-from mercer.landmarks.selection import Landmarks, select
+from mercer.landmarks.selection import Landmarks, select_points
 from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess
 from mercer.models.gaussian_process.exact import (
     CRITERIA,
@@ -42,6 +44,7 @@ from mercer.models.gaussian_process.plan import (
 )
 from mercer.models.gaussian_process.search_space import warn_of
 from mercer.models.gaussian_process.targets import Noise, Scaling
+from mercer.models.intervals import checked_coverage
 from mercer.models.regressor import ScoredRegressor
 from mercer.models.results import NormalPredictions
 from mercer.parallel import cached_property, single_blas
@@ -49,6 +52,8 @@ from mercer.rows.rows import as_float64
 from mercer.solvers.forecast import Forecast
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.maximise import Optimum
+from mercer.solvers.protocol import as_solver
+from mercer.solvers.ridge.gram import TargetMaps
 from mercer.validity.required import gram_matrix, require_positive
 
 _CONSTANT = (
@@ -80,7 +85,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
 
     Parameters
     ----------
-    kernel : Kernel, optional
+    kernel : Kernel, str or callable, optional
         Any kernel; by default ``1.0 * RBF(length_scale="scale")``, of standardised columns if
         their spreads differ more than 30 times, or the `table_kernel` of a data frame with other
         columns than numbers or with missing values.
@@ -113,11 +118,11 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         Iterations of L-BFGS-B from each start.
     random_state : int, RandomState or None, default=None
         Where the restarts come from, and the landmarks that "auto" chooses.
-    solver : "auto" or a solver, default="auto"
-        How it is computed. `mercer.solvers.Cholesky` is exact, and so is
-        `mercer.solvers.Spectral`, which takes one eigendecomposition where the noise is all that
-        is learned, and a Cholesky factor otherwise. `mercer.solvers.Primal` is exact too, from the
-        features of a kernel that has few of them. `mercer.solvers.NystromSolver` sees the data
+    solver : "auto", str or a solver, default="auto"
+        How it is computed, also by name, as in `KernelRidge`. `mercer.solvers.Cholesky` is exact,
+        and so is `mercer.solvers.Spectral`, which takes one eigendecomposition where the noise is
+        all that is learned, and a Cholesky factor otherwise. `mercer.solvers.Primal` is exact too,
+        from the features of a kernel that has few of them. `mercer.solvers.NystromSolver` sees data
         through landmarks, and learns by the collapsed bound of the log marginal likelihood;
         landmarks that a kernel chooses are chosen again as it is learned, and
         ``landmarks="learn"`` moves them too. The others learn by the bound:
@@ -129,6 +134,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         rows, up to 15,000 if they fit in memory but for the search of hyper-parameters, which is
         on landmarks unless they are too few, and takes `ConjugateGradient` and `NystromSolver`
         beyond; `mercer.forecast` says which and why.
+    degree, gamma, coef0 : int, float or str, and float
+        Of a kernel that is named, as in `SVC`.
 
     Attributes
     ----------
@@ -276,7 +283,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: KernelLike = None,
         noise: float | str | Fixed | Bounded | ArrayLike = "learn",
         *,
         criterion: Literal["marginal_likelihood", "loo"] = "marginal_likelihood",
@@ -287,6 +294,9 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         max_iter: int = 200,
         random_state: Any = None,
         solver: Any = "auto",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
     ) -> None:
         super().__init__(
             kernel,
@@ -294,6 +304,9 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             n_restarts=n_restarts,
             max_iter=max_iter,
             random_state=random_state,
+            degree=degree,
+            gamma=gamma,
+            coef0=coef0,
         )
         self.noise = noise
         self.criterion = criterion
@@ -309,9 +322,9 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         ----------
         X : array-like, data frame or sequence
             Data of the kind the kernel takes.
-        y : array-like of shape (n,) or (n, n_targets)
-            Targets. Several share kernel and noise, each with a scale of its own. Targets of shape
-            (n, 1) have predictions of shape (m, 1).
+        y : array-like of shape (n,) or (n, n_targets), or str
+            Targets, or the name of their column in a data frame. Several share kernel and noise,
+            each with a scale of its own. Targets of shape (n, 1) have predictions of shape (m, 1).
         sample_weight : array-like of shape (n,) or float, optional
             Non-negative weights of the rows; a weight of 2 is a row repeated, 0 a row removed.
 
@@ -460,7 +473,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     ) -> Any:
         """The prior at rows of X, of a kernel that takes its length-scales from them."""
         kernel = self._kernel_or_default(self.kernel)
-        points = kernel.validate(X, owner=self)
+        points = validated(kernel, X, owner=self)
         kernel, mean = kernel.resolve(points), np.zeros(len(points))
         noise = 0.0
         if include_noise:
@@ -469,6 +482,53 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             require_covariance(len(points))
             return mean, kernel(points).astype(np.float64) + noise * np.eye(len(points))
         return (mean, np.sqrt(kernel.diag(points) + noise)) if return_std else mean
+
+    def predict_interval(
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        *,
+        of: Literal["observations", "function"] = "observations",
+    ) -> Array:
+        r"""Intervals that hold new targets with a stated probability.
+
+        They are :math:`\mu(x) \pm z\, \sigma(x)`, with the mean and the deviation of `predict` and
+        the normal quantile z of (1 + coverage) / 2. Kernel and noise count as known.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+        coverage : float, default=0.9
+            The probability, strictly between 0 and 1.
+        of : {"observations", "function"}, default="observations"
+            Whether the intervals hold new targets, which have noise, or the function alone.
+
+        Returns
+        -------
+        ndarray of shape (m, 2) or (m, 2, n_targets)
+            The lower and the upper ends.
+        """
+        owner = f"{type(self).__name__}.predict_interval"
+        coverage = checked_coverage(owner, coverage)
+        checks.require_choice(owner, "of", of, ("observations", "function"))
+        check_is_fitted(self, "dual_coef_")
+        if of == "observations" and self._posterior.data.noise.factors is not None:
+            raise ParameterError(
+                f"{owner}: the noise is known at the training rows only, and new targets have "
+                'their own; pass of="function", and add the variances of the new rows.'
+            )
+        mean, std = self.predict(X, return_std=True, include_noise=of == "observations")
+        half = ndtri((1 + coverage) / 2) * std
+        ends: Array = np.stack([mean - half, mean + half], axis=1)
+        return ends
+
+    @property
+    def _target_maps(self) -> TargetMaps | None:
+        if not isinstance(self._posterior, ExactPosterior):
+            return None
+        with single_blas():
+            return self._posterior.gaussian.target_maps()
 
     def _values_at(self, points: Points) -> Array:
         """By explicit features where the posterior has them: that is the shorter sum."""
@@ -506,7 +566,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         rng = check_random_state(random_state)
         if not hasattr(self, "dual_coef_"):
             kernel = self._kernel_or_default(self.kernel, X)
-            points = kernel.validate(X, owner=self)
+            points = validated(kernel, X, owner=self)
             with single_blas():
                 return prior_draws(kernel.resolve(points), points, n_samples, rng)
         self._require_vectors("sample_y")
@@ -560,7 +620,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         given, how = None, getattr(self.solver, "landmarks", "auto")
         if not isinstance(how, str):  # the user's points, or numbers of any rows
             everything = as_float64(kernel, everything)
-            given = select(kernel, everything, how, owner=type(self).__name__)
+            given = select_points(type(self).__name__, kernel, everything, how)
         standard = scaling.standardised(targets)
         data = ExactObjective(kernel, points, standard, noise, self.mean == "constant")
         return data, scaling, given
@@ -573,7 +633,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             y = np.ones(len(self._validate_points(kernel, X, reset=True)))
         data, _, _ = self._prepare(X, y, None)
         learns = self.learn and len(data.theta) > 0
-        given = None if isinstance(self.solver, str) else self.solver
+        given = None if self.solver == "auto" else as_solver(self.solver)
         return forecast(data, learns=learns, criterion=self.criterion, given=given)
 
     def _fit_exactly(

@@ -23,6 +23,7 @@ from mercer.exceptions import (
     warn,
 )
 from mercer.kernels.base import Kernel
+from mercer.kernels.names import KernelLike
 from mercer.kernels.points import Points, as_points
 from mercer.kernels.stationary import RBF
 from mercer.kernels.vector import unequal_columns
@@ -61,7 +62,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
 
     Parameters
     ----------
-    kernel : Kernel, optional
+    kernel : Kernel, str or callable, optional
         A kernel without negative values; by default ``RBF(length_scale="scale")``, of standardised
         columns if their spreads differ more than 30 times, or the `table_kernel` of a data frame
         with other columns than numbers. Its length-scale is the bandwidth. It says what X may be;
@@ -72,6 +73,8 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
         "loo" finds the kernel's free parameters, such as one length-scale for each column, that
         have the least mean squared leave-one-out error: the best of eleven bandwidths, from 1/32 to
         32 times what is given, then L-BFGS. None takes the kernel as it is.
+    gamma : float or str, default="scale"
+        Of a kernel that is named, as in `SVC`.
 
     Attributes
     ----------
@@ -140,15 +143,17 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     targets_: Array
 
     _formula = "s_i(x) y_i"
+    _kernel_arguments = ("gamma",)  # the degree here is that of the local function
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: KernelLike = None,
         *,
         degree: Literal[0, 1] = 0,
         bandwidth: Literal["loo"] | None = "loo",
+        gamma: float | str = "scale",
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(kernel, gamma=gamma)
         self.degree = degree
         self.bandwidth = bandwidth
 
@@ -167,8 +172,8 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
         ----------
         X : array-like, data frame or sequence
             Data of the kind the kernel takes.
-        y : array-like of shape (n,) or (n, n_targets)
-            Targets.
+        y : array-like of shape (n,) or (n, n_targets), or str
+            Targets, or the name of their column in a data frame.
         sample_weight : array-like of shape (n,) or float, optional
             Non-negative weights of the rows; 0 removes a row.
 
@@ -349,8 +354,8 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
                 f'NadarayaWatson: bandwidth = {self.bandwidth!r} is neither "loo" nor None; to use '
                 "a number, pass it as the kernel's length_scale, with bandwidth=None."
             )
-        kernel = self._kernel_or_default(self.kernel)
-        if self.degree == 1 and kernel.input_tags()["pairwise"]:
+        kernel = self._tagged_kernel()
+        if self.degree and isinstance(kernel, Kernel) and kernel.input_tags()["pairwise"]:
             raise ParameterError(
                 "NadarayaWatson: degree = 1 needs the coordinates of the points, which a given "
                 "matrix does not have; use degree=0."

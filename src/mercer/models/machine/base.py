@@ -14,8 +14,10 @@ from mercer.estimator.base import KernelEstimator, shown
 from mercer.estimator.iterative import IterativeEstimator, with_callbacks
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
+from mercer.kernels.names import KernelLike
 from mercer.linalg.cholesky import Advice
 from mercer.losses import Loss
+from mercer.models.length_scales import Grid
 from mercer.models.machine.data import Data, Task, points_alone
 from mercer.models.machine.fitting import (
     GramProblem,
@@ -23,6 +25,14 @@ from mercer.models.machine.fitting import (
     MachineProblem,
     Search,
     problem_in_memory,
+)
+from mercer.models.machine.search import (
+    CRITERIA,
+    check_search,
+    chosen_by_search,
+    is_search,
+    refuse_groups,
+    require_comparable,
 )
 from mercer.models.representer import FeatureRepresenterModel
 from mercer.penalties import HalfSquare, Penalty
@@ -32,7 +42,7 @@ from mercer.solvers.machine_fit import MachineFit
 from mercer.solvers.newton.machine import MachineTask, SpanMachine
 from mercer.solvers.newton.on_landmarks import LandmarkMachine
 from mercer.solvers.newton.row_losses import RowLoss
-from mercer.solvers.protocol import checked_solver
+from mercer.solvers.protocol import as_solver, checked_solver
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import NoTargets, Targets
 from mercer.validity.required import gram_matrix, require_positive
@@ -53,29 +63,38 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     loss_: Any
     n_iter_: int
+    alphas_: Array
+    search_kernels_: tuple[Kernel, ...]
+    search_errors_: Array
+    criterion_: str
     gradient_norm_: float
     dual_gap_: float
 
     def __init__(
         self,
-        kernel: Kernel | None,
+        kernel: KernelLike,
         alpha: float | str,
         fit_intercept: bool,
+        alphas: ArrayLike | None,
+        length_scales: Grid,
         penalty: Penalty | None,
         tol: float,
         max_iter: int,
         solver: Any,
+        named: tuple[Any, Any, Any],
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(kernel, *named)
         self.alpha: Any = alpha
         self.fit_intercept = fit_intercept
+        self.alphas = alphas
+        self.length_scales = length_scales
         self.penalty = penalty
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -83,10 +102,13 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         X : array-like, data frame, sequence, blocks or Dask collection
             Data of the kind the kernel takes; or blocks of rows, as `KernelRidge` takes them, which
             smooth losses fit over landmarks or features.
-        y : array-like of shape (n,)
-            Targets; None or the name of a column where blocks hold them.
+        y : array-like of shape (n,) or str
+            Targets, or the name of their column in data frames; None if blocks hold them.
         sample_weight : array-like of shape (n,) or float, optional
             Non-negative weights of the rows; a weight of 2 is a row repeated, 0 a row removed.
+        groups : array-like of shape (n,), optional
+            Labels of groups of rows, such as persons, that are left out together when alpha and
+            length-scales are chosen.
 
         Returns
         -------
@@ -97,6 +119,13 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             self._check_parameters()
             self.loss_ = self._checked_loss()
             problem, data, X = self._problem(X, y, sample_weight)
+            alpha, start = self._weight(), None
+            if not is_search(self):
+                refuse_groups(type(self).__name__, groups)
+            else:
+                assert data is not None  # blocks were refused with the solver
+                chosen = chosen_by_search(self, problem, data, groups)
+                problem, alpha, start = chosen.problem, chosen.alpha, chosen.start
             with self._iterations(X, y, None) as report:
                 search = Search(
                     type(self).__name__,
@@ -107,8 +136,9 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
                     report,
                     columns=self._has_columns,
                     smooth=self.loss_.smooth,
+                    start=start or problem.start(),
                 )
-                self.__dict__.update(search.run(self._weight(), self.penalty))
+                self.__dict__.update(search.run(alpha, self.penalty))
                 if search.stopped_short:
                     self._warn_of_short_fit(search.warning)
                 _warn_of_few_landmarks(self)
@@ -142,14 +172,14 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         joint = len(losses) < outputs
         self.solver_ = self._chosen_solver(self._fit_problem(rows, outputs, joint=joint))
         task = MachineTask(owner, self.kernel_, rows, losses, constants, intercept, scale)
-        return self._over_span(task, rows), None, given.X
+        return _over_span(self, task, rows), None, given.X
 
     @property
     def _held_rows(self) -> float:
         """Number of rows up to which a file or blocks are read into memory."""
         if self.solver == "auto":
             return MachineFit.held_rows if self.loss_.smooth else np.inf
-        return np.inf if self.solver.needs_all_rows else 0
+        return np.inf if as_solver(self.solver).needs_all_rows else 0
 
     @abstractmethod
     def _target_reader(self) -> Targets:
@@ -194,19 +224,10 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         task = MachineTask(
             owner, self.kernel_, rows, losses, constants, bool(intercept), data.scale
         )
-        machine = self._over_span(task, InMemory(points_alone(data.points, data.given)))
+        machine = _over_span(self, task, InMemory(points_alone(data.points, data.given)))
         if self.loss_.smooth:
             return machine
         return LowRankProblem.of(machine, data, task.fit_intercept)
-
-    def _over_span(self, task: MachineTask, candidates: RowSource) -> SpanMachine:
-        """The problem on features, or over landmarks selected among the candidates."""
-        machine: SpanMachine = self.solver_.machine(task, candidates)
-        if isinstance(machine, LandmarkMachine):
-            self.points_ = machine.points
-            if machine.indices is not None:
-                self.rows_ = machine.indices
-        return machine
 
     @abstractmethod
     def _checked_targets(self, y: ArrayLike, n: int) -> Any:
@@ -220,15 +241,17 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         """Give parameters that follow the spread of the targets their numbers."""
 
     def _weight(self) -> float:
-        """The weight of the penalty."""
-        return float(self.alpha)
+        """The weight of the penalty; 1 before it is chosen."""
+        return 1.0 if isinstance(self.alpha, str) else float(self.alpha)
 
     _kinked_share: ClassVar[float] = 1.0  # work of a loss with kinks, over that of a quantile
 
     def _chosen_solver(self, problem: MachineFit) -> Any:
         """The solver of the user or of "auto", if the rows, the loss and the kernel allow it."""
-        solver = choose(problem).solver if self.solver == "auto" else self.solver
+        solver = choose(problem).solver if self.solver == "auto" else as_solver(self.solver)
         owner, in_blocks = type(self).__name__, not problem.in_memory
+        if problem.searches:
+            require_comparable(owner, solver, in_blocks)
         if in_blocks and solver.needs_all_rows:
             raise DataError(
                 f"{owner}: {shown(solver)} needs all {len(problem.rows)} rows "
@@ -258,7 +281,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         """The fit of several functions to some rows, as solvers price it."""
         smooth = self.loss_.smooth
         share, alpha = self._kinked_share, self._weight()
-        return MachineFit(self.kernel_, rows, outputs, joint, smooth, alpha, share)
+        searches = is_search(self)
+        return MachineFit(self.kernel_, rows, outputs, joint, smooth, alpha, share, searches)
 
     def _forecast_for(self, X: Any, y: Any) -> Forecast:
         """The cost of each solver; for one function, if no targets are given."""
@@ -278,7 +302,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             losses, constants = ((), ()) if y is None else self._row_losses(rows)[:2]
             outputs = max(1, len(constants))
             problem = self._fit_problem(rows, outputs, joint=0 < len(losses) < outputs)
-        asked = None if self.solver == "auto" else priced(problem, self.solver)
+        asked = None if self.solver == "auto" else priced(problem, as_solver(self.solver))
         return forecast(problem, asked)
 
     @property
@@ -308,18 +332,21 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         owner = type(self).__name__
         for name in ("alpha", "tol"):
             value = getattr(self, name)
-            if name == self._scaled and isinstance(value, str) and value == "scale":
+            words: tuple[str, ...] = ("scale",) if name == self._scaled else ()
+            words += CRITERIA if name == "alpha" else ()
+            if isinstance(value, str) and value in words:
                 continue
             example = "1.0" if name == "alpha" else "1e-8"
-            example += ', or "scale"' if name == self._scaled else ""
+            example += "".join(f', or "{word}"' for word in words)
             checks.require_number(owner, name, value, example=example)
-        checked_solver(owner, self.solver)
-        if self.solver != "auto":
-            self.solver.check(owner)
+        solver = checked_solver(owner, self.solver)
+        if solver != "auto":
+            solver.check(owner)
         checks.require_count(owner, "max_iter", self.max_iter, example=1000)
         checks.require_flags(self, "fit_intercept")
         if self.penalty is not None:
             penalties.check_increasing(self.penalty, owner)
+        check_search(self)
 
     #: The parameter that may be "scale": a number that follows the spread of the targets.
     _scaled: ClassVar[str] = ""
@@ -368,3 +395,13 @@ def _warn_of_few_landmarks(model: KernelMachine) -> None:
         "solver=mercer.solvers.NystromSolver() with more landmarks, or a longer length-scale.",
         NumericalWarning,
     )
+
+
+def _over_span(model: KernelMachine, task: MachineTask, candidates: RowSource) -> SpanMachine:
+    """The problem on features, or over landmarks selected among the candidates."""
+    machine: SpanMachine = model.solver_.machine(task, candidates)
+    if isinstance(machine, LandmarkMachine):
+        model.points_ = machine.points
+        if machine.indices is not None:
+            model.rows_ = machine.indices
+    return machine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import MethodType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,11 +12,12 @@ from scipy.special import log_expit, log_softmax
 
 from mercer.arrays import Array
 from mercer.estimator.by_blocks import by_blocks
-from mercer.estimator.labels import checked_labels, require_two_classes
-from mercer.exceptions import ParameterError
-from mercer.kernels.base import Kernel
+from mercer.estimator.labels import checked_labels, class_weighted, require_two_classes
+from mercer.exceptions import DataError, ParameterError
+from mercer.kernels.names import KernelLike
 from mercer.losses import ClassificationLoss, Logistic, Loss, Multinomial, PiecewiseLinear
 from mercer.losses.checks import check_users_loss
+from mercer.models.length_scales import Grid
 from mercer.models.machine.base import KernelMachine
 from mercer.models.machine.data import KinkedTask, SmoothTask, Task
 from mercer.models.representer import RepresenterClassifier
@@ -60,17 +61,25 @@ class KernelMachineClassifier(RepresenterClassifier, KernelMachine):
 
     Parameters
     ----------
-    kernel : Kernel, optional
+    kernel : Kernel, str or callable, optional
         Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
         with other columns than numbers or with missing values. It says what X may be.
     loss : Loss or str, default="logistic"
         A loss for classes of `mercer.losses`, or a class of your own that derives from
         ``mercer.losses.ClassificationLoss``. The names "logistic", "hinge", "squared_hinge" and
         "exponential" stand for the losses, and ``mercer.losses.Multinomial()`` for "logistic".
-    alpha : float, default=1.0
-        Positive weight of the penalty; for the logistic and the hinge loss, 1 / C.
+    alpha : float, "loo" or "cv", default=1.0
+        Positive weight of the penalty; for the logistic and the hinge loss, 1 / C. "loo" and "cv"
+        take the alpha of `alphas` with the least mean loss at rows left out, as in
+        `KernelMachineRegressor`.
     fit_intercept : bool, default=True
         Whether to fit the constants b, which are not penalised.
+    alphas, length_scales
+        As in `KernelMachineRegressor`.
+    class_weight : dict or "balanced", optional
+        Factors of the weights of the rows of each class: "balanced" for factors that are inversely
+        proportional to the number of rows of each class with a positive weight. A factor of 2 is
+        every row of the class repeated.
     penalty : Penalty, optional
         A strictly increasing function of the norm, of `mercer.penalties` or your own; by default
         half the square.
@@ -78,13 +87,17 @@ class KernelMachineClassifier(RepresenterClassifier, KernelMachine):
         How small the gradient or the duality gap has to be, as in `KernelMachineRegressor`.
     max_iter : int, default=1000
         The largest number of steps, for each function that is fitted.
-    solver : "auto" or a solver, default="auto"
+    solver : "auto", str or a solver, default="auto"
         How it is computed, as in `KernelMachineRegressor`.
+    degree, gamma, coef0 : int, float or str, and float
+        Of a kernel that is named, as in `SVC`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The classes, those of rows of weight zero left out.
+    class_weight_ : ndarray of shape (n_classes,)
+        The factors of the weights of each class.
     dual_coef_ : ndarray of shape (n,) or (n, n_classes)
         The coefficients a; zero for a row of weight zero.
     intercept_ : float or ndarray of shape (n_classes,)
@@ -105,6 +118,7 @@ class KernelMachineClassifier(RepresenterClassifier, KernelMachine):
     array(['different', 'same'], dtype='<U9')
     """
 
+    class_weight_: Array
     _kinked_share = 0.37  # most rows are beyond the margin
     _kind = ClassificationLoss
     _smooth_loss = 'loss="squared_hinge"'
@@ -114,17 +128,27 @@ class KernelMachineClassifier(RepresenterClassifier, KernelMachine):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: KernelLike = None,
         loss: Loss | str = "logistic",
-        alpha: float = 1.0,
+        alpha: float | Literal["loo", "cv"] = 1.0,
         fit_intercept: bool = True,
         *,
+        alphas: ArrayLike | None = None,
+        length_scales: Grid = None,
+        class_weight: Any = None,
         penalty: Penalty | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
         solver: Any = "auto",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
     ) -> None:
-        super().__init__(kernel, alpha, fit_intercept, penalty, tol, max_iter, solver)
+        searched, named = (alphas, length_scales), (degree, gamma, coef0)
+        super().__init__(
+            kernel, alpha, fit_intercept, *searched, penalty, tol, max_iter, solver, named
+        )
+        self.class_weight = class_weight
         self.loss = loss
 
     @_WithProbabilities
@@ -180,11 +204,25 @@ class KernelMachineClassifier(RepresenterClassifier, KernelMachine):
     def _checked_targets(self, y: ArrayLike, n: int) -> NDArray[Any]:
         return checked_labels(type(self).__name__, y, n)
 
+    def _validate_weights(
+        self, sample_weight: ArrayLike | None, targets: NDArray[Any], *, any_range: bool = False
+    ) -> Array | None:
+        weights = super()._validate_weights(sample_weight, targets, any_range=any_range)
+        owner = type(self).__name__
+        own = class_weighted(owner, self.class_weight, targets, weights)
+        self.class_weight_, weights = own
+        return weights
+
     def _target_reader(self) -> Labels:
         return Labels(type(self).__name__, joint=isinstance(self.loss_, Logistic))
 
     def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
         labels = rows.survey.targets
+        if self.class_weight is not None:
+            raise DataError(
+                f"{type(self).__name__}: class_weight counts rows in memory, and they come in "
+                "blocks; yield weights with the blocks, or pass arrays."
+            )
         assert isinstance(labels, Labels)
         assert labels.classes is not None
         losses, outputs = self._losses(labels.classes)
@@ -222,10 +260,13 @@ class KernelLogisticRegression(KernelMachineClassifier):
 
     Parameters
     ----------
-    kernel, fit_intercept, penalty, tol, max_iter, solver
+    kernel, fit_intercept, alphas, length_scales, class_weight, penalty, tol, max_iter, solver
         As in `KernelMachineClassifier`.
-    alpha : float, default=1.0
-        Positive weight of the penalty, 1 / C.
+    degree, gamma, coef0
+        As in `KernelMachineClassifier`.
+    alpha : float, "loo" or "cv", default=1.0
+        Positive weight of the penalty, 1 / C; "loo" and "cv" choose it by the mean log-loss of rows
+        left out.
 
     See Also
     --------
@@ -243,20 +284,38 @@ class KernelLogisticRegression(KernelMachineClassifier):
     >>> model = mc.KernelLogisticRegression(mc.Linear(), alpha=0.1).fit(X, y)
     >>> model.predict_proba([[1.5]]).round(3)
     array([[0.5, 0.5]])
+
+    The weight of the penalty, chosen by leave-one-out:
+
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> chosen = mc.KernelLogisticRegression(alpha="loo").fit(X, np.sin(X[:, 0]) > 0.3)
+    >>> chosen.alpha_ in chosen.alphas_, chosen.search_errors_.shape
+    (True, (1, 25))
     """
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
-        alpha: float = 1.0,
+        kernel: KernelLike = None,
+        alpha: float | Literal["loo", "cv"] = 1.0,
         fit_intercept: bool = True,
         *,
+        alphas: ArrayLike | None = None,
+        length_scales: Grid = None,
+        class_weight: Any = None,
         penalty: Penalty | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
         solver: Any = "auto",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
     ) -> None:
-        KernelMachine.__init__(self, kernel, alpha, fit_intercept, penalty, tol, max_iter, solver)
+        searched, named = (alphas, length_scales), (degree, gamma, coef0)
+        KernelMachine.__init__(
+            self, kernel, alpha, fit_intercept, *searched, penalty, tol, max_iter, solver, named
+        )
+        self.class_weight = class_weight
 
     def _given_loss(self) -> Loss:
         return Logistic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from mercer.arrays import Array
 from mercer.kernels.points import Points
 from mercer.losses import Kink, PiecewiseLinear
+from mercer.losses.base import spread
 from mercer.rows.rows import RowBlock
 from mercer.solvers.kinks import quantiles, smoothing
 from mercer.solvers.kinks.smoothing import Kinks
@@ -24,13 +26,16 @@ from mercer.solvers.newton.row_losses import RowLoss, WeightedLoss
 # losses with kinks also a low-rank matrix.
 Gram = Any
 States = Iterator[State]
+Rows = NDArray[np.intp]
 
 
-class Task:
+class Task(ABC):
     """Functions to fit to given targets, with a common Gram matrix."""
 
     n_outputs: int  # the number of functions
     constants: Array  # (n_outputs,): initial intercepts
+    weights: Array  # (n,): the positive weights of the rows
+    columns: Array  # (n, t): the targets
 
     row_losses: tuple[RowLoss, ...] = ()  # smooth losses; empty if there are kinks
     row_targets: Array  # (n, t): their targets; no columns if there are kinks
@@ -55,6 +60,22 @@ class Task:
     def final(self, gram: Gram, alpha: float, state: State) -> State:
         """The state to keep if the search ends at this one."""
         return state
+
+    @abstractmethod
+    def at(self, rows: Rows) -> Task:
+        """The task of some rows; several quantiles are fitted alone, and may cross."""
+
+    def alone(self) -> Task:
+        """The task without conditions on several functions together."""
+        return self.at(np.arange(len(self.weights)))
+
+    @abstractmethod
+    def losses_at(self, values: Array) -> Array:
+        """The sum of the losses of all functions at each row, without weights."""
+
+    @abstractmethod
+    def typical_curvature(self) -> float:
+        """The mean second derivative of the losses, at the initial intercepts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +114,32 @@ class SmoothTask(Task):
         self, losses: tuple[RowLoss, ...], targets: Array, weights: Array, constants: Array
     ) -> None:
         self.n_outputs, self.constants = len(constants), constants
-        self.row_losses, self.row_targets = losses, targets
+        self.row_losses, self.row_targets, self.weights = losses, targets, weights
+        self.columns = targets
         self.parts = [(loss.n_outputs, WeightedLoss(loss, targets, weights)) for loss in losses]
 
     minimise = staticmethod(dense.minimise)
+
+    def at(self, rows: Rows) -> SmoothTask:
+        """The task of some rows."""
+        targets, weights = self.row_targets[rows], self.weights[rows]
+        return SmoothTask(self.row_losses, targets, weights, self.constants)
+
+    def losses_at(self, values: Array) -> Array:
+        """The sum of the losses of all functions at each row, without weights."""
+        total, first = np.zeros(len(values)), 0
+        for loss in self.row_losses:
+            total += loss.value(self.row_targets, values[:, first : first + loss.n_outputs])
+            first += loss.n_outputs
+        return total
+
+    def typical_curvature(self) -> float:
+        """The mean second derivative of the losses, at the initial intercepts."""
+        values = np.tile(self.constants, (len(self.weights), 1))
+        (outputs, part), first = self.parts[0], values[:, : self.parts[0][0]]
+        hessian = part.hessian(first)
+        mean = np.mean([hessian.block(a, a).sum() for a in range(outputs)]) / self.weights.sum()
+        return float(mean)
 
 
 class KinkedTask(Task):
@@ -107,10 +150,24 @@ class KinkedTask(Task):
     ) -> None:
         self.n_outputs, self.constants = len(constants), constants
         self.row_targets = np.empty((len(weights), 0))
+        self.losses, self.columns, self.weights = losses, targets, weights
         columns = zip(losses, targets.T, strict=True)
         self.parts = [(1, _kinks(loss, column, weights)) for loss, column in columns]
 
     minimise = staticmethod(smoothing.minimise)
+
+    def at(self, rows: Rows) -> KinkedTask:
+        """The task of some rows, one function after the other."""
+        return KinkedTask(self.losses, self.columns[rows], self.weights[rows], self.constants)
+
+    def losses_at(self, values: Array) -> Array:
+        """The sum of the losses of all functions at each row, without weights."""
+        columns = zip(self.losses, self.columns.T, values.T, strict=True)
+        return np.asarray(sum(loss.value(y, f) for loss, y, f in columns))
+
+    def typical_curvature(self) -> float:
+        """1 over the spread of the targets: slopes change by about 1 over that distance."""
+        return 1 / spread(self.columns[:, 0], self.weights)
 
 
 class Quantiles(KinkedTask):
@@ -124,7 +181,7 @@ class Quantiles(KinkedTask):
         weights: Array,
         constants: Array,
     ) -> None:
-        self._levels, self._targets, self._weights = levels, targets, weights
+        self._levels, self._targets = levels, targets
         columns = np.repeat(targets[:, None], len(losses), axis=1)
         super().__init__(losses, columns, weights, constants)
 
@@ -136,7 +193,7 @@ class Quantiles(KinkedTask):
                 yield state
         assert state is not None
         yield from quantiles.minimise_in_order(
-            gram, self._targets, self._weights, self._levels, alpha, state, **options
+            gram, self._targets, self.weights, self._levels, alpha, state, **options
         )
 
     def final(self, gram: Gram, alpha: float, state: State) -> State:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ class GramProblem:
     means: Array  # of its columns, zero if it was not centred
     data: Data
     fit_intercept: bool
+    array: Array | None = None  # the matrix itself, where it is in memory
 
     def start(self) -> Start:
         """Zeros, and the initial intercepts."""
@@ -105,8 +106,9 @@ class LowRankProblem(GramProblem):
     """Functions of landmarks or features whose loss has kinks, by the low-rank matrix of rows."""
 
     gram: LowRankMatrix
-    origin: Array  # (m,): the mean of the coordinates of rows, zero if they are not centred
-    machine: SpanMachine
+    # (m,): the mean of the coordinates of rows, zero if they are not centred
+    origin: Array = field(kw_only=True)
+    machine: SpanMachine = field(kw_only=True)
 
     @classmethod
     def of(cls, machine: SpanMachine, data: Data, fit_intercept: bool) -> LowRankProblem:
@@ -115,7 +117,7 @@ class LowRankProblem(GramProblem):
         diagonal = np.einsum("ij,ij->i", rows, rows)
         origin = rows.mean(axis=0) if fit_intercept else np.zeros(rows.shape[1])
         gram, means = LowRankMatrix(rows - origin), np.zeros(len(rows))
-        return cls(gram, diagonal, means, data, fit_intercept, origin, machine)
+        return cls(gram, diagonal, means, data, fit_intercept, origin=origin, machine=machine)
 
     def solution(self, state: State, alpha: float) -> Solution:
         """Coefficients of the landmarks, or of rows and features."""
@@ -143,7 +145,7 @@ def problem_in_memory(gram: Array, data: Data, fit_intercept: bool) -> GramProbl
         gram -= means + means[:, None] - means.mean()
     many = data.task.joint and (data.task.n_outputs > _FEW_CLASSES or len(gram) > _FEW_ROWS)
     matrix = Products.of_array(gram) if many else gram
-    return GramProblem(matrix, diagonal, means, data, fit_intercept)
+    return GramProblem(matrix, diagonal, means, data, fit_intercept, gram)
 
 
 #: The objective, for any weight of half the squared norm.
@@ -166,12 +168,10 @@ class Search:
     report: Report
     columns: bool  # whether there are several functions
     smooth: bool  # whether the loss is
+    start: Start
     steps: int = 0
     stopped_short: bool = False  # whether the solver stopped before it converged
     warning: str = ""  # why, as a clause; empty if it is not known
-
-    def __post_init__(self) -> None:
-        self.start = self.problem.start()
 
     def run(self, alpha: float, penalty: Penalty | None) -> dict[str, Any]:
         """Fit, and return the fitted attributes."""

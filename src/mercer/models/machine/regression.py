@@ -7,17 +7,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import d2_pinball_score
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer import checks
 from mercer.arrays import Array
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
 from mercer.estimator.scoring import Determination, determination
-from mercer.exceptions import DataTypeError, as_data_errors
-from mercer.kernels.base import Kernel
+from mercer.exceptions import DataTypeError, ParameterError, as_data_errors
+from mercer.kernels.names import KernelLike
 from mercer.losses import Huber, Loss, PiecewiseLinear, Pinball, RegressionLoss
 from mercer.losses.base import spread
 from mercer.losses.checks import check_users_loss
+from mercer.models.intervals import calibrated, checked_coverage, stacked
+from mercer.models.length_scales import Grid
 from mercer.models.machine.base import KernelMachine
 from mercer.models.machine.data import KinkedTask, Quantiles, SmoothTask, Task
 from mercer.models.regressor import ScoredRegressor
@@ -56,19 +58,27 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
 
     Parameters
     ----------
-    kernel : Kernel, optional
+    kernel : Kernel, str or callable, optional
         Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
         with other columns than numbers or with missing values. It says what X may be.
     loss : Loss or str, default="squared"
         A loss for real targets of `mercer.losses`, or one of your own, a class that derives from
         ``mercer.losses.RegressionLoss``. The names "squared", "absolute", "huber", "pinball",
         "epsilon_insensitive", "poisson" and "gamma" stand for the losses with their defaults.
-    alpha : float or "scale", default="scale"
+    alpha : float, "scale", "loo" or "cv", default="scale"
         Positive weight of the penalty. If the loss grows linearly, it has the unit of y, and alpha
         the unit 1 / y. "scale" is then 1 over the spread of y, as in `KernelQuantileRegressor`; for
-        the Huber loss it is ``delta`` over the spread, at most 1, and for other losses 1.
+        the Huber loss it is ``delta`` over the spread, at most 1, and for other losses 1. "loo" and
+        "cv" take the alpha of `alphas` with the least mean loss at rows left out: one by one, or in
+        five folds. The notes say more.
     fit_intercept : bool, default=True
         Whether to fit the constant b, which is not penalised.
+    alphas : array-like of float, optional
+        The grid for "loo" and "cv". By default 25 values, evenly spaced in logarithm, on the scale
+        of the kernel and of the loss: from 1e-8 to n times the mean of w_i K_ii, times the mean
+        curvature of the loss at the best constant, or 1 over the spread of y for kinks.
+    length_scales : "auto", sequence or dict, optional
+        Length-scales searched together with alpha, as in `KernelRidge`.
     penalty : Penalty, optional
         A strictly increasing function of the norm, of `mercer.penalties` or your own; by default
         half the square.
@@ -77,13 +87,16 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         objective.
     max_iter : int, default=1000
         The largest number of steps, for each function that is fitted.
-    solver : "auto" or a solver, default="auto"
+    solver : "auto", str or a solver, default="auto"
         `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix, `NystromSolver` and
         `Falkon` minimise over landmarks, `Primal` on the kernel's own features, and
-        `RandomFeatures` on those of a map. For smooth losses `ConjugateGradient` has the answer of
+        `RandomFeatures` on those of a map. Each has a name, as in `KernelRidge`.
+        For smooth losses `ConjugateGradient` has the answer of
         the whole matrix by products with it, without storing it. "auto" takes what costs least of
         these exact ones, and `NystromSolver` if that takes a core more than half a minute, or if
         the loss has kinks and the matrix costs more; `mercer.forecast` shows the choice.
+    degree, gamma, coef0 : int, float or str, and float
+        Of a kernel that is named, as in `SVC`.
 
     Attributes
     ----------
@@ -103,8 +116,17 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
     solver_ : solver
         The solver used.
     alpha_ : float
-        The weight of half the squared norm that has the same minimiser: `alpha` itself with the
-        default penalty, infinite if the best function is a constant.
+        The weight of half the squared norm that has the same minimiser: `alpha` itself, or the one
+        chosen, with the default penalty; infinite if the best function is a constant.
+    alphas_ : ndarray of shape (n_alphas,)
+        The alphas compared. Only after a search.
+    search_kernels_ : tuple of Kernel
+        The kernels compared. Only after a search.
+    search_errors_ : ndarray of shape (n_kernels, n_alphas)
+        The mean loss at rows left out, summed over classes or quantiles, for every pair. Infinite
+        at alphas that were not compared, because errors had risen before. Only after a search.
+    criterion_ : str
+        How rows were left out: "loo" or "cv". Only after a search.
     n_iter_ : int
         Steps that the solver took.
     converged_ : bool
@@ -150,9 +172,27 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
     quantiles are fitted alone and, if they cross, together by the method of multipliers or by an
     interior-point method, whichever suits the eigenvalues of the Gram matrix.
 
+    A search minimises the weighted mean loss of row i under the model that is fitted without row i.
+    For smooth losses "loo" takes one Newton step from the fit to all rows [2]_. With l'_i the slope
+    and W_i the curvature of a row's loss, and C = (K / alpha + W^-1)^-1,
+
+    .. math:: f_{-i}(x_i) \approx f(x_i) + (1 / C_{ii} - 1 / W_i)\, \ell'_i ,
+
+    which is exact for the squared loss. An intercept makes C a bordered inverse. The step
+    understates the errors of very small alphas. Losses with kinks have no Newton step: both "loo"
+    and "cv" then are cross-validation, and `criterion_` is "cv".
+
+    The five folds of "cv" are the same at every fit, and balanced over classes. Copies of a row,
+    and the rows of a group in ``groups``, are left out together. Alphas are compared from the
+    largest to the smallest on one Gram matrix, each fit starting from those before it. The
+    comparison ends when errors have risen three times in a row. A search needs rows in memory, and
+    a solver with a matrix, landmarks or features. Ties go to the larger alpha.
+
     References
     ----------
     .. [1] B. Schölkopf, R. Herbrich, A. J. Smola (2001). A generalized representer theorem. COLT.
+    .. [2] K. Rahnama Rad, A. Maleki (2020). A scalable estimate of the out-of-sample prediction
+       error via approximate leave-one-out cross-validation. JRSS B 82(4).
 
     Examples
     --------
@@ -178,17 +218,25 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: KernelLike = None,
         loss: Loss | str = "squared",
-        alpha: float | Literal["scale"] = "scale",
+        alpha: float | Literal["scale", "loo", "cv"] = "scale",
         fit_intercept: bool = True,
         *,
+        alphas: ArrayLike | None = None,
+        length_scales: Grid = None,
         penalty: Penalty | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
         solver: Any = "auto",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
     ) -> None:
-        super().__init__(kernel, alpha, fit_intercept, penalty, tol, max_iter, solver)
+        searched, named = (alphas, length_scales), (degree, gamma, coef0)
+        super().__init__(
+            kernel, alpha, fit_intercept, *searched, penalty, tol, max_iter, solver, named
+        )
         self.loss = loss
 
     @by_blocks
@@ -289,7 +337,7 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         self.loss_ = self._checked_loss()
 
     def _weight(self) -> float:
-        if self.alpha != "scale":
+        if not isinstance(self.alpha, str):
             return float(self.alpha)
         if isinstance(self.loss_, Huber):
             return min(1.0, float(self.loss_.delta) / self._unit)
@@ -336,16 +384,19 @@ class KernelQuantileRegressor(KernelMachineRegressor):
 
     Parameters
     ----------
-    kernel, fit_intercept, penalty, tol, max_iter, solver
+    kernel, fit_intercept, alphas, length_scales, penalty, tol, max_iter, solver
+        As in `KernelMachineRegressor`.
+    degree, gamma, coef0
         As in `KernelMachineRegressor`.
     quantile : float or array of shape (n_quantiles,), default=0.5
         The quantile or quantiles. With several, a higher one is never predicted below a lower one:
         the functions do not cross at the training points, and predictions elsewhere are put in
         order [1]_.
-    alpha : float or "scale", default="scale"
+    alpha : float, "scale", "loo" or "cv", default="scale"
         Positive weight of the penalty. It is in the unit 1 / y, because the loss has the unit of y
         and the squared norm its square. "scale" is 1 over the spread of y: the distance of its
         quartiles, divided by 1.35. Then a model of c y predicts c times what one of y predicts.
+        "loo" and "cv" choose it among `alphas` by cross-validation, one alpha for all quantiles.
 
     See Also
     --------
@@ -371,21 +422,78 @@ class KernelQuantileRegressor(KernelMachineRegressor):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: KernelLike = None,
         quantile: float | ArrayLike = 0.5,
-        alpha: float | Literal["scale"] = "scale",
+        alpha: float | Literal["scale", "loo", "cv"] = "scale",
         fit_intercept: bool = True,
         *,
+        alphas: ArrayLike | None = None,
+        length_scales: Grid = None,
         penalty: Penalty | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
         solver: Any = "auto",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
     ) -> None:
-        KernelMachine.__init__(self, kernel, alpha, fit_intercept, penalty, tol, max_iter, solver)
+        searched, named = (alphas, length_scales), (degree, gamma, coef0)
+        KernelMachine.__init__(
+            self, kernel, alpha, fit_intercept, *searched, penalty, tol, max_iter, solver, named
+        )
         self.quantile = quantile
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, *, calibration: Any = None) -> Array:
+        """Intervals between two fitted quantiles, (1 - coverage) / 2 and (1 + coverage) / 2.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+        coverage : float, default=0.9
+            The probability with which an interval holds a new target. Both quantiles must have been
+            fitted: ``quantile=[0.05, 0.95]`` for 0.9.
+        calibration : tuple of X and y, optional
+            Rows that `fit` has not seen, with their targets. All ends are then moved by one
+            distance, so that the coverage holds for any distribution of exchangeable rows
+            (conformalised quantiles). Ends are infinite, with a warning, for fewer than
+            coverage / (1 - coverage) rows.
+
+        Returns
+        -------
+        ndarray of shape (m, 2)
+            The lower and the upper ends.
+        """
+        check_is_fitted(self, "loss_")
+        owner = f"{type(self).__name__}.predict_interval"
+        coverage = checked_coverage(owner, coverage)
+        columns = _pair_of(owner, self.loss_.levels, coverage)
+
+        def ends(rows: Any) -> tuple[Array, Array]:
+            low, high = self.predict(rows).T[columns]
+            return low[:, None], high[:, None]
+
+        both = ends(X)
+        if calibration is not None:
+            both = calibrated(self, owner, ends, X, coverage, calibration)
+        return stacked(*both, is_vector=True)
 
     def _given_loss(self) -> Loss:
         return Pinball(quantile=self.quantile)
+
+
+def _pair_of(owner: str, levels: Array, coverage: float) -> list[int]:
+    """The positions of the two levels whose quantiles hold this share between them."""
+    wanted = [(1 - coverage) / 2, (1 + coverage) / 2]
+    positions = [np.flatnonzero(np.isclose(levels, level, rtol=0, atol=1e-9)) for level in wanted]
+    if all(map(len, positions)):
+        return [int(found[0]) for found in positions]
+    fitted = ", ".join(f"{level:g}" for level in levels)
+    raise ParameterError(
+        f"{owner}: coverage = {coverage:g} lies between the quantiles {wanted[0]:g} and "
+        f"{wanted[1]:g}, and fitted are {fitted}; fit with "
+        f"quantile=[{wanted[0]:g}, {wanted[1]:g}]."
+    )
 
 
 class KernelHuberRegressor(KernelMachineRegressor):
@@ -393,14 +501,16 @@ class KernelHuberRegressor(KernelMachineRegressor):
 
     Parameters
     ----------
-    kernel, fit_intercept, penalty, tol, max_iter, solver
+    kernel, fit_intercept, alphas, length_scales, penalty, tol, max_iter, solver
+        As in `KernelMachineRegressor`.
+    degree, gamma, coef0
         As in `KernelMachineRegressor`.
     delta : float or "scale", default="scale"
         Residuals count by half their square up to delta, and linearly beyond. It is in the unit of
         y. "scale" is the distance of the quartiles of y, which is 1.35 standard deviations of
         normal targets. Then a model of c y predicts c times what one of y predicts.
-    alpha : float, default=1.0
-        Positive weight of the penalty.
+    alpha : float, "loo" or "cv", default=1.0
+        Positive weight of the penalty; "loo" and "cv" choose it among `alphas`.
 
     See Also
     --------
@@ -420,17 +530,25 @@ class KernelHuberRegressor(KernelMachineRegressor):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: KernelLike = None,
         delta: float | Literal["scale"] = "scale",
-        alpha: float = 1.0,
+        alpha: float | Literal["loo", "cv"] = 1.0,
         fit_intercept: bool = True,
         *,
+        alphas: ArrayLike | None = None,
+        length_scales: Grid = None,
         penalty: Penalty | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
         solver: Any = "auto",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
     ) -> None:
-        KernelMachine.__init__(self, kernel, alpha, fit_intercept, penalty, tol, max_iter, solver)
+        searched, named = (alphas, length_scales), (degree, gamma, coef0)
+        KernelMachine.__init__(
+            self, kernel, alpha, fit_intercept, *searched, penalty, tol, max_iter, solver, named
+        )
         self.delta = delta
 
     _scaled = "delta"

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from mercer import checks, memory
 from mercer.arrays import Array
 from mercer.estimator.base import shown, store
-from mercer.estimator.iterative import with_callbacks
+from mercer.estimator.iterative import with_callbacks, with_named_columns
 from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel
+from mercer.kernels.names import KernelLike
 from mercer.kernels.points import Points
 from mercer.models.online.base import Progress, TrainingRows, all_or_nothing, why_not_more
 from mercer.models.online.budgets import Budget
@@ -60,7 +61,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
 
     Parameters
     ----------
-    kernel : Kernel, optional
+    kernel : Kernel, str or callable, optional
         Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
         with other columns than numbers or with missing values. It says what X may be.
     step_size : float or "auto", default="auto"
@@ -97,6 +98,8 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         Whether each pass of `fit` takes the rows in a new random order.
     random_state : int, RandomState or None, default=None
         For the order.
+    degree, gamma, coef0 : int, float or str, and float
+        Of a kernel that is named, as in `SVC`.
 
     Attributes
     ----------
@@ -179,7 +182,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: KernelLike = None,
         step_size: float | Literal["auto"] = "auto",
         alpha: float = 0.0,
         *,
@@ -191,6 +194,9 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         tol: float = 1e-4,
         shuffle: bool = False,
         random_state: Any = None,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
     ) -> None:
         store(self, locals())
 
@@ -202,8 +208,8 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         ----------
         X : array-like, data frame or sequence
             Data of the kind the kernel takes.
-        y : array-like of shape (n,) or (n, n_targets)
-            Targets.
+        y : array-like of shape (n,) or (n, n_targets), or str
+            Targets, or the name of their column in a data frame.
         sample_weight : array-like of shape (n,) or float, optional
             Non-negative weights of the rows: factors of their steps. 0 is a row removed; for a
             batch 2 is a row repeated.
@@ -223,6 +229,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         return self
 
     @available_unless(_why_no_partial_fit)
+    @with_named_columns
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from further rows, once each, beginning with the function so far.
 

@@ -12,11 +12,11 @@ from sklearn.utils.multiclass import unique_labels
 from mercer import checks
 from mercer.arrays import Array
 from mercer.estimator.base import shown, store
-from mercer.estimator.iterative import with_callbacks
-from mercer.estimator.labels import checked_labels, require_two_classes
+from mercer.estimator.iterative import with_callbacks, with_named_columns
+from mercer.estimator.labels import checked_labels, class_weights, require_two_classes
 from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_data_errors, warn
-from mercer.kernels.base import Kernel
+from mercer.kernels.names import KernelLike
 from mercer.kernels.points import Points
 from mercer.models.online.base import (
     OnlineModel,
@@ -45,7 +45,7 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
 
     Parameters
     ----------
-    kernel, batch_size, shuffle, random_state
+    kernel, batch_size, shuffle, random_state, degree, gamma, coef0
         As for `KernelLMS`.
     averaged : bool, default=False
         Whether to predict with the mean of the functions after each row, which mistakes at the end
@@ -57,6 +57,9 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
     max_iter : int, optional
         The largest number of passes over the rows in `fit`, 100 by default; a pass without a
         mistake is the last.
+    class_weight : dict or "balanced", optional
+        Factors of the steps of each class: "balanced" for factors that are inversely proportional
+        to the number of rows of each class with a positive weight, which `partial_fit` cannot know.
 
     Attributes
     ----------
@@ -68,6 +71,8 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
         Always 0.0; add a ``Constant`` to the kernel for an offset.
     classes_ : ndarray of shape (n_classes,)
         The labels.
+    class_weight_ : ndarray of shape (n_classes,)
+        The factors of the steps of each class.
     n_mistakes_ : int
         Mistakes so far, over all passes and calls.
     learning_curve_ : ndarray of shape (rows seen,)
@@ -107,19 +112,25 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
     """
 
     averaged: bool
+    class_weight: Any
+    class_weight_: Array
     learning_curve_: NDArray[np.int64]
     n_mistakes_: int
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: KernelLike = None,
         *,
         averaged: bool = False,
         budget: Budget | None = None,
         batch_size: int | None = None,
         max_iter: int | None = None,
+        class_weight: Any = None,
         shuffle: bool = False,
         random_state: Any = None,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
     ) -> None:
         store(self, locals())
 
@@ -131,8 +142,8 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
         ----------
         X : array-like, data frame or sequence
             Data of the kind the kernel takes.
-        y : array-like of shape (n,)
-            Labels of two or more classes.
+        y : array-like of shape (n,), or str
+            Labels of two or more classes, or the name of their column in a data frame.
         sample_weight : array-like of shape (n,) or float, optional
             Non-negative weights of the rows: factors of their steps. 0 is a row removed.
 
@@ -159,6 +170,7 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
         return self
 
     @available_unless(why_not_more)
+    @with_named_columns
     def partial_fit(
         self,
         X: Any,
@@ -184,6 +196,11 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
         """
         with all_or_nothing(self):
             self._check_parameters()
+            if isinstance(self.class_weight, str):
+                raise ParameterError(
+                    f"KernelPerceptron.partial_fit: class_weight = {self.class_weight!r} counts all"
+                    " rows, and more may come; pass a dict such as {0: 1.0, 1: 2.0}."
+                )
             if not hasattr(self, "classes_"):
                 training = self._first_rows(X, y, sample_weight, _listed_classes(classes))
             else:
@@ -237,7 +254,12 @@ class KernelPerceptron(RepresenterClassifier, OnlineModel):
                 f"KernelPerceptron: y has the label {unseen.tolist()[0]!r}, which is not among the "
                 f"classes {self.classes_.tolist()} of the first call; list it there in classes=."
             )
-        return TrainingRows(points, np.searchsorted(self.classes_, labels), weights)
+        counted = labels[weights > 0] if isinstance(self.class_weight, str) else self.classes_
+        everything = np.arange(len(counted))
+        of_classes = class_weights("KernelPerceptron", self.class_weight, counted, everything)
+        codes, self.class_weight_ = np.searchsorted(self.classes_, labels), of_classes
+        # A row of weight zero may have a label that comes after all others.
+        return TrainingRows(points, codes, weights * np.append(of_classes, 1.0)[codes])
 
     @property
     def _outputs(self) -> int:

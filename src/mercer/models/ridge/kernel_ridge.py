@@ -14,15 +14,18 @@ from mercer.arrays import Array
 from mercer.estimator.iterative import IterativeEstimator, Report, with_callbacks
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
+from mercer.kernels.names import KernelLike
 from mercer.models.length_scales import candidates, checked_alphas, end_of_alphas, end_of_lengths
 from mercer.models.representer import FeatureRepresenterModel
 from mercer.models.results import RidgePath
+from mercer.models.ridge.default_kernels import compared_rows, default_kernels
 from mercer.models.ridge.diagnostics import RidgeDiagnostics, Training
 from mercer.rows.left_out import LeftOut, group_codes, left_out
 from mercer.rows.rows import InMemory, RowBlock, RowSource
-from mercer.solvers.dense import Spectral
+from mercer.solvers.dense import Cholesky, Spectral
 from mercer.solvers.forecast import Forecast, RidgeFit, choose, forecast, priced, widest
-from mercer.solvers.protocol import RidgeAnswer, RidgeTask, Solver, checked_solver
+from mercer.solvers.protocol import RidgeAnswer, RidgeTask, Solver, as_solver, checked_solver
+from mercer.streams.sources import Given, named_columns
 from mercer.streams.targets import NoTargets, Numbers
 
 _CRITERIA = ("loo", "gcv")
@@ -40,9 +43,11 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
 
     Parameters
     ----------
-    kernel : Kernel, optional
+    kernel : Kernel, str or callable, optional
         Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
-        with other columns than numbers or with missing values. It says what X may be.
+        with other columns than numbers or with missing values. It says what X may be. Without a
+        kernel, "loo" compares two: the RBF with a Laplacian kernel, or the kernel of a table with
+        that of its decorrelated numbers. Of more than 300 rows, 300 decide.
     alpha : float or {"loo", "gcv"}, default=1.0
         Weight of the squared norm. 0 gives the interpolant of least norm (least squares where no
         function interpolates). "loo" takes the alpha of `alphas` with the least mean squared
@@ -65,9 +70,11 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         What to do if the Gram matrix of a kernel that is not known to be valid has negative
         eigenvalues: refuse it, or repair it as `mercer.validity.repair` does, with test rows
         treated alike.
-    solver : "auto" or a solver, default="auto"
+    solver : "auto", str or a solver, default="auto"
         How the coefficients are computed: one of `mercer.solvers.Cholesky`, `Spectral`, `Primal`,
-        `ConjugateGradient`, `NystromSolver`, `Falkon` and `RandomFeatures`. "auto" takes
+        `ConjugateGradient`, `NystromSolver`, `Falkon` and `RandomFeatures`. The names "cholesky",
+        "spectral", "primal", "conjugate_gradient", "nystrom", "falkon" and "random_features" stand
+        for these with their defaults. "auto" takes
         `Primal` where the kernel has few features, otherwise `Cholesky` or `ConjugateGradient`,
         whichever costs less, up to 100,000 rows; `mercer.forecast` says what it takes and why.
     warm_start : bool, default=False
@@ -75,6 +82,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         model stopped. On the same data it is as if it had not stopped, so that more iterations can
         be added, also after Ctrl-C; on others the last solution is where it begins. One by
         `mercer.solvers.Falkon` goes on over the same landmarks if alpha is the same.
+    degree, gamma, coef0 : int, float or str, and float
+        Of a kernel that is named, as in `SVC`.
 
     Attributes
     ----------
@@ -173,7 +182,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: KernelLike = None,
         alpha: float | Literal["loo", "gcv"] = 1.0,
         fit_intercept: bool = True,
         *,
@@ -182,8 +191,11 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         psd: Literal["raise", "clip", "flip", "shift"] = "raise",
         solver: Any = "auto",
         warm_start: bool = False,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(kernel, degree, gamma, coef0)
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.alphas = alphas
@@ -202,8 +214,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             Data of the kind the kernel takes; or blocks of rows with their targets, as `Blocks`
             takes them, from a file or an iterator.
         y : array-like of shape (n,) or (n, n_targets), Dask collection or str
-            Targets; None if blocks hold them, or the name of a column of blocks or Dask collections
-            that are data frames.
+            Targets, or the name of their column in data frames, blocks of these and Dask
+            collections; None if blocks hold them.
         sample_weight : array-like of shape (n,), float, Dask collection or str, optional
             Non-negative weights of the rows; a weight of 2 is a row repeated, 0 a row removed.
         groups : array-like of shape (n,), optional
@@ -218,7 +230,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         with self._fitting():
             self._check_parameters()
             rows = self._prepare(X, y, sample_weight, groups)
-            kernels = self._candidates(rows)
+            kernels = _candidates(self, rows, X, chooses=True)
             self.solver_ = self._chosen_solver(rows, kernels, searches=self._searches)
             with self._iterations(X, y, None) as report:
                 groups = self._training.groups
@@ -229,7 +241,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
                     answer, best = searched.answer, searched.best
                     self.search_kernels_, self.alphas_ = kernels, searched.alphas
                     self.search_errors_ = searched.errors
-                    self._warn_of_ends(tasks, best, answer.alpha)
+                    _warn_of_ends(self, tasks, best, answer.alpha)
                 else:
                     answer, best = self.solver_.ridge(tasks[0]), 0
                 _require_finite(tasks[best], answer.dual, answer.intercept)
@@ -271,6 +283,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         RidgePath
             Coefficients, errors and predictions at each alpha.
         """
+        given, _ = named_columns(type(self).__name__, Given(X, y, sample_weight))
+        X, y, sample_weight = given
         model = type(self)(**self.get_params(deep=False))
         model._check_parameters()
         model.alpha, model.alphas = "loo", checked_alphas(alphas)
@@ -342,32 +356,6 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         self.kernel_ = rows.resolve(kernel)
         return rows
 
-    def _warn_of_ends(self, tasks: Sequence[RidgeTask], best: int, alpha: float) -> None:
-        """Warn if the best candidate is at an end of its grid, and others may be better."""
-        errors = self.search_errors_[best]
-        compared = self.alphas_[np.isfinite(errors)]
-        if len(tasks) == 1 and compared.min() < alpha < compared.max():
-            return
-        warning = end_of_alphas(
-            self.alphas_, errors, tasks[best], self.alphas is not None
-        ) or end_of_lengths(self.search_kernels_, self.search_errors_.min(axis=1), best)
-        if warning:
-            warn(f"{type(self).__name__}: {warning}.", NumericalWarning)
-
-    def _candidates(self, rows: RowSource) -> tuple[Kernel, ...]:
-        """The kernels to compare, resolved."""
-        if self.length_scales is None:
-            return (self.kernel_,)
-        kernel = self.kernel_ if self.kernel is None else self._kernel_or_default(self.kernel)
-        given = candidates(kernel, self.length_scales, self.kernel_)
-        return tuple(map(rows.resolve, given))
-
-    def _given_alphas(self) -> Array:
-        """The alphas of the parameters; none for the default grid."""
-        if not isinstance(self.alpha, str):
-            return np.array([float(self.alpha)])
-        return np.empty(0) if self.alphas is None else checked_alphas(self.alphas)
-
     def _task(
         self,
         kernel: Kernel,
@@ -381,7 +369,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             kernel,
             rows,
             self._training.fit_intercept,
-            self._given_alphas(),
+            _given_alphas(self),
             "gcv" if self.alpha == "gcv" else "loo",
             compares=self._searches,
             report=None
@@ -418,7 +406,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         self, rows: RowSource, kernels: Sequence[Kernel], *, searches: bool
     ) -> RidgeFit:
         """The fit, as solvers price it."""
-        smallest = float(self._given_alphas().min(initial=np.inf))
+        smallest = float(_given_alphas(self).min(initial=np.inf))
         kernel = kernels[0] if len(kernels) == 1 else widest(kernels, rows)
         return RidgeFit(kernel, rows, smallest, searches, len(kernels))
 
@@ -426,7 +414,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         self, rows: RowSource, kernels: Sequence[Kernel], *, searches: bool
     ) -> Solver:
         """The solver of the user, or the first of the list of "auto" that fits."""
-        solver: Solver = self.solver
+        solver: Solver = as_solver(self.solver)
         if self.solver == "auto":
             solver = choose(self._fit_problem(rows, kernels, searches=searches)).solver
         if not solver.is_dense and self.kernel_.is_psd is False:
@@ -450,8 +438,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             else:
                 rows = stream
             self.kernel_ = rows.resolve(kernel)
-        problem = self._fit_problem(rows, self._candidates(rows), searches=self._searches)
-        asked = None if self.solver == "auto" else priced(problem, self.solver)
+        problem = self._fit_problem(rows, _candidates(self, rows, X), searches=self._searches)
+        asked = None if self.solver == "auto" else priced(problem, as_solver(self.solver))
         return forecast(problem, asked)
 
     def _check_parameters(self) -> None:
@@ -466,9 +454,9 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             example = '1.0, 0 to interpolate, or "loo" to have it chosen'
             checks.require_number(owner, "alpha", self.alpha, closed=True, example=example)
         checks.require_flags(self, "fit_intercept", "warm_start")
-        checked_solver(owner, self.solver)
-        if self.solver != "auto":
-            self.solver.check(owner)
+        solver = checked_solver(owner, self.solver)
+        if solver != "auto":
+            solver.check(owner)
         if self.psd not in _REPAIRS:
             raise ParameterError(
                 f"{owner}: psd = {self.psd!r} is unknown; "
@@ -482,7 +470,7 @@ def _rows_in_memory(solver: Any) -> float:
     """Rows of an array in a file, or of blocks, up to which they are wanted in memory."""
     if solver == "auto":
         return RidgeFit.product_rows
-    return np.inf if solver.needs_all_rows else 0
+    return np.inf if as_solver(solver).needs_all_rows else 0
 
 
 def _require_finite(task: RidgeTask, dual: Array, intercept: Array) -> None:
@@ -493,3 +481,47 @@ def _require_finite(task: RidgeTask, dual: Array, intercept: Array) -> None:
             f"{task.owner}: the coefficients exceed the range of {task.dtype}; divide y by a "
             "constant, or raise alpha."
         )
+
+
+def _warn_of_ends(model: KernelRidge, tasks: Sequence[RidgeTask], best: int, alpha: float) -> None:
+    """Warn if the best candidate is at an end of its grid, and others may be better."""
+    errors = model.search_errors_[best]
+    compared = model.alphas_[np.isfinite(errors)]
+    if len(tasks) == 1 and compared.min() < alpha < compared.max():
+        return
+    warning = end_of_alphas(
+        model.alphas_, errors, tasks[best], model.alphas is not None
+    ) or end_of_lengths(model.search_kernels_, model.search_errors_.min(axis=1), best)
+    if warning:
+        warn(f"{type(model).__name__}: {warning}.", NumericalWarning)
+
+
+def _candidates(
+    model: KernelRidge, rows: RowSource, X: Any, *, chooses: bool = False
+) -> tuple[Kernel, ...]:
+    """The kernels to compare, resolved; of many rows, one default kernel, chosen by some."""
+    if model.length_scales is not None:
+        kernel = model.kernel_
+        if model.kernel is not None:
+            kernel = model._kernel_or_default(model.kernel, rows.first_row)
+        given = candidates(kernel, model.length_scales, model.kernel_)
+        return tuple(map(rows.resolve, given))
+    if model.kernel is not None or model.alpha != "loo":
+        return (model.kernel_,)
+    kernels = default_kernels(model.kernel_, X, rows)
+    some = compared_rows(rows) if len(kernels) > 1 else None
+    if some is None:
+        return kernels
+    if not chooses:
+        return kernels[-1:]
+    part, groups = InMemory(rows.rows_at(some)), model._training.groups
+    out = left_out(model.kernel_, part, None if groups is None else groups[some])
+    tasks = [model._task(kernel, part, out=out) for kernel in kernels]
+    return (kernels[Cholesky().search(tasks).best],)
+
+
+def _given_alphas(model: KernelRidge) -> Array:
+    """The alphas of the parameters; none for the default grid."""
+    if not isinstance(model.alpha, str):
+        return np.array([float(model.alpha)])
+    return np.empty(0) if model.alphas is None else checked_alphas(model.alphas)

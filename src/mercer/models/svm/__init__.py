@@ -1,6 +1,5 @@
 """Support vector machines.
 
-- `kernel_names`: kernels by scikit-learn's names;
 - `duals`: the dual problems, each a quadratic program for `mercer.solvers.box_qp`, and their
   solutions;
 - `solving`: several dual problems side by side;

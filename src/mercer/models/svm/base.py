@@ -25,7 +25,6 @@ from mercer.kernels.points import Points
 from mercer.kernels.views import EVERYTHING, Numbers
 from mercer.linalg.cholesky import Advice
 from mercer.models.representer import RepresenterModel
-from mercer.models.svm import kernel_names
 from mercer.models.svm.duals import Dual, DualSolutions, Options, Rows, TwoClassDual, solve_one
 from mercer.models.svm.fit_warnings import warn_of_fit, warn_of_invalid_matrix
 from mercer.models.svm.solving import solve_several
@@ -98,9 +97,6 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     shape_fit_: tuple[int, ...]
 
     kernel: Any  # A kernel, or one by scikit-learn's name
-    degree: int
-    gamma: float | str
-    coef0: float
     tol: float
     shrinking: bool
     cache_size: float | None
@@ -120,17 +116,10 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     #: Whether there is a function for each pair of classes, with few of the points.
     _has_pairs = False
 
-    def _tagged_kernel(self) -> object:
-        if isinstance(self.kernel, Kernel):
-            return self.kernel
-        is_name = kernel_names.is_name(self.kernel)
-        return kernel_names.outline(self.kernel) if is_name else super()._tagged_kernel()
-
     def _read_points(self, X: Any) -> tuple[Kernel, Points]:
         """The kernel, and the rows as it takes them; a fitted machine has copies of some."""
-        given = None if self.kernel is None else self._tagged_kernel()
-        outline = self._kernel_or_default(given, X)
-        points = self._validate_points(outline, in_double_precision(X), reset=True, copy=False)
+        kernel = self._kernel_or_default(self.kernel, X)
+        points = self._validate_points(kernel, in_double_precision(X), reset=True, copy=False)
         return kernel_for(self, points), points
 
     def _training(
@@ -336,16 +325,9 @@ def solve_duals(
 
 
 def kernel_for(model: SupportVectorMachine, points: Points) -> Kernel:
-    """The kernel of a machine; one that is named may take its gamma from the rows."""
-    arguments = {"degree": model.degree, "gamma": model.gamma, "coef0": model.coef0}
-    if isinstance(model.kernel, Kernel) and arguments == kernel_names.DEFAULTS:
-        return model.kernel
-    owner = type(model).__name__
-    if kernel_names.is_name(model.kernel):
-        return kernel_names.named_kernel(owner, model.kernel, points, **arguments)
+    """The kernel of a machine; the gamma of a name counts each row once, as in scikit-learn."""
     kernel = model._kernel_or_default(model.kernel, points)
-    kernel_names.require_no_arguments(owner, kernel, arguments)
-    return kernel
+    return kernel.resolve(points) if isinstance(model.kernel, str) else kernel
 
 
 # Rows and weights as they are given, and attributes as scikit-learn has them ----------------------

@@ -42,14 +42,17 @@ class SVC(SupportVectorClassifier):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         Any kernel; it says what X may be. Or, as in scikit-learn, "rbf", "poly", "linear",
-        "sigmoid", "precomputed", or a function of two matrices.
+        "sigmoid", "precomputed", or a function of two matrices. Further names are "laplacian",
+        "matern", "cosine", "chi2" and "additive_chi2". Kernels of scikit-learn's Gaussian processes
+        are taken too, with their bounds.
     C : float or dict, default=1.0
         The weight of errors; as a dict, that of each class. Infinite to allow none.
     degree : int, default=3
         Of the kernel "poly".
     gamma : "scale", "auto" or float, default="scale"
         Factor of squared distances and of inner products, for kernels that are named: by default
-        1 / (n_features Var(X)), for "auto" 1 / n_features.
+        1 / (n_features Var(X)), for "auto" 1 / n_features. The length-scale of "rbf" and "matern"
+        is 1 / sqrt(2 gamma), that of "laplacian" 1 / gamma. "chi2" takes 1 by default.
     coef0 : float, default=0.0
         What "poly" and "sigmoid" add to the inner product.
     tol : float, default=1e-3
@@ -84,8 +87,9 @@ class SVC(SupportVectorClassifier):
         One function for each pair of classes, or for each class against the rest.
     verbose : bool, default=False
         For code written for scikit-learn; progress is shown by its callbacks.
-    solver : "auto" or a solver, default="auto"
-        ``mercer.solvers.NystromSolver(n_landmarks=1000)`` or ``Falkon`` fit functions over
+    solver : "auto", str or a solver, default="auto"
+        ``mercer.solvers.NystromSolver(n_landmarks=1000)`` or ``Falkon``, and the names "nystrom"
+        and "falkon" of these with their defaults, fit functions over
         landmarks, with the squared hinge loss C_i max(0, 1 - y_i f(x_i))^2, for many rows. Each of
         several classes is then separated from the rest. "auto" solves the dual problem, exactly.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
@@ -230,7 +234,7 @@ class SVC(SupportVectorClassifier):
             learn_over_landmarks(self, y, data)
 
     def _prepared(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Training:
-        if not isinstance(self.solver, str):
+        if self.solver != "auto":
             require_rows_in_memory(type(self).__name__, X)
         return super()._prepared(X, y, sample_weight)
 

@@ -244,6 +244,8 @@ class SVDD(SupportVectorDetector):
             "radius_": float(np.sqrt(squared))
         }
 
+    _no_effects = "the function is a distance, which has k(x, x) beside terms of points"
+
     def _values_at(self, points: Points) -> Array:
         # Half of what the squared radius exceeds the squared distance from the centre by.
         diagonal = np.asarray(self.kernel_.diag(points), dtype=np.float64)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Float64Array as Array
-from mercer.estimator.base import shown
 from mercer.estimator.iterative import with_callbacks
-from mercer.estimator.labels import checked_labels, require_two_classes
+from mercer.estimator.labels import checked_labels, class_weights, require_two_classes
 from mercer.estimator.optional_methods import available_unless
-from mercer.exceptions import ParameterError, as_data_errors
+from mercer.exceptions import ParameterError
 from mercer.kernels.points import Points
-from mercer.models.representer import RepresenterModel
+from mercer.models.representer import RepresenterModel, ScoredClassifier
 from mercer.models.svm.base import SupportVectorMachine, Training, require_range
 from mercer.models.svm.duals import Dual, DualSolutions
 from mercer.models.svm.probability import Calibration, calibrated
@@ -35,7 +32,7 @@ _SHAPES = ("ovr", "ovo")
 _HELD = 2**20
 
 
-class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
+class SupportVectorClassifier(ScoredClassifier, SupportVectorMachine):
     """Base of machines for classes: one function for each pair of classes, or for each class."""
 
     calibration_error_: float
@@ -56,8 +53,8 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         ----------
         X : array-like, sparse matrix, data frame or sequence
             Anything that the kernel takes.
-        y : array-like of shape (n,)
-            Labels.
+        y : array-like of shape (n,), or str
+            Labels, or the name of their column in a data frame.
         sample_weight : array-like of shape (n,), optional
             Weights, which multiply C; a row of weight 0 is left out.
 
@@ -105,10 +102,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         owner = type(self).__name__
         self.classes_, codes = np.unique(labels[data.rows], return_inverse=True)
         require_two_classes(owner, self.classes_)
-        weights = np.ones(len(self.classes_))
-        if self.class_weight is not None:
-            weights = _class_weights(owner, self.class_weight, labels, codes, self.classes_)
-        self.class_weight_ = weights
+        self.class_weight_ = class_weights(owner, self.class_weight, labels, data.rows)
         self._scheme = scheme_of(len(self.classes_), self.multi_class)
         self._has_pairs = isinstance(self._scheme, Pairs)
         return replace(data, codes=codes)
@@ -280,29 +274,6 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 'decision_function_shape = "ovo" asks for one for each pair; pass '
                 'decision_function_shape="ovr".'
             )
-
-
-def _class_weights(
-    owner: str, class_weight: Any, labels: NDArray[Any], codes: Codes, classes: NDArray[Any]
-) -> Array:
-    """Weights of the classes; "balanced" counts the rows of positive weight."""
-    if isinstance(class_weight, str) and class_weight == "balanced":
-        return np.asarray(len(codes) / (len(classes) * np.bincount(codes)))
-    if not isinstance(class_weight, Mapping):
-        raise ParameterError(
-            f"{owner}: class_weight = {shown(class_weight)} is neither "
-            '"balanced" nor a dict; pass for example {0: 1.0, 1: 2.0}.'
-        )
-    everything = np.unique(labels)
-    with as_data_errors(owner):
-        of_all = compute_class_weight(class_weight, classes=everything, y=labels)
-    weights: Array = of_all[np.isin(everything, classes)]
-    if not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise ParameterError(
-            f"{owner}: class_weight = {shown(class_weight)} gives weights {weights.tolist()}, "
-            'which are not all finite and > 0; pass "balanced", or such a number for each class.'
-        )
-    return weights
 
 
 def _why_no_probabilities(model: SupportVectorClassifier) -> str | None:

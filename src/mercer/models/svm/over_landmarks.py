@@ -14,6 +14,7 @@ from mercer.models.machine.classification import KernelMachineClassifier
 from mercer.models.svm.base import Training, support_vectors
 from mercer.models.svm.fit_warnings import warn_of_short_fit
 from mercer.models.svm.schemes import scheme_of
+from mercer.solvers.protocol import as_solver
 from mercer.streams.blocks import Blocks
 from mercer.streams.sources import is_dask
 
@@ -88,12 +89,13 @@ def require_rows_in_memory(owner: str, X: Any) -> None:
 def check_solver(model: Any) -> None:
     """Validate the solver of an `SVC`, and the parameters that it does not go with."""
     owner, solver = type(model).__name__, shown(model.solver)
-    if isinstance(model.solver, type) or not getattr(model.solver, "has_landmarks", False):
+    chosen = as_solver(model.solver)
+    if isinstance(chosen, type) or not getattr(chosen, "has_landmarks", False):
         raise ParameterError(
-            f'{owner}: solver = {solver} is unknown here; pass "auto", or '
+            f'{owner}: solver = {solver} is unknown here; pass "auto", "nystrom", "falkon", or '
             "mercer.solvers.NystromSolver(n_landmarks=1000) or Falkon(n_landmarks=10_000)."
         )
-    model.solver.check(owner)
+    chosen.check(owner)
     if model.max_iter == 0:
         raise ParameterError(
             f"{owner}: max_iter = 0 leaves nothing learned over the landmarks of solver = "

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from mercer import checks
@@ -15,11 +14,12 @@ from mercer.arrays import Float64Array as Array
 from mercer.estimator.base import store
 from mercer.estimator.iterative import with_callbacks
 from mercer.exceptions import DataError, DataWarning, warn
+from mercer.models.regressor import ScoredRegressor
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training, require_range
 from mercer.models.svm.duals import Dual, DualSolutions, NuSvrDual, Rows, SvrDual
 
 
-class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
+class SupportVectorRegressor(ScoredRegressor, SupportVectorMachine):
     """Base of machines for regression."""
 
     @with_callbacks
@@ -30,8 +30,8 @@ class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
         ----------
         X : array-like, sparse matrix, data frame or sequence
             Anything that the kernel takes.
-        y : array-like of shape (n,)
-            Targets.
+        y : array-like of shape (n,), or str
+            Targets, or the name of their column in a data frame.
         sample_weight : array-like of shape (n,), optional
             Weights, which multiply C; a row of weight 0 is left out.
 

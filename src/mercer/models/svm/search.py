@@ -32,9 +32,9 @@ from mercer.estimator.iterative import with_callbacks
 from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataWarning, ParameterError, as_data_errors, warn
 from mercer.kernels.base import Kernel
+from mercer.kernels.names import DEFAULTS
 from mercer.kernels.points import Points
 from mercer.models.length_scales import candidates, free_lengths
-from mercer.models.svm import kernel_names
 from mercer.models.svm.base import Training, kernel_for
 from mercer.models.svm.classification import SVC
 from mercer.models.svm.cross_validation import Fold, Outcome, score_table, takes_weights
@@ -42,6 +42,7 @@ from mercer.models.svm.duals import Rows
 from mercer.models.svm.fit_warnings import warn_of_folds
 from mercer.parallel import one_thread, thread_count
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
+from mercer.streams.sources import Given, named_columns
 
 #: A context that callbacks see as one step, given its name and the machine that it fits.
 Step = Callable[..., AbstractContextManager[None]]
@@ -139,6 +140,7 @@ class SVCSearch(
     n_splits_: int
     scorer_: Any
     classes_: NDArray[Any]
+    _named_columns: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -188,7 +190,7 @@ class SVCSearch(
         # A kernel object, whose length-scale can be set, in place of a name.
         model = copy(machine)
         kernel, _ = model._read_points(X)
-        model.set_params(kernel=kernel, psd=model._psd_method, **kernel_names.DEFAULTS)
+        model.set_params(kernel=kernel, psd=model._psd_method, **DEFAULTS)
         data = model._prepared(X, labels, sample_weight)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(model, name):
@@ -387,12 +389,14 @@ class SVCSearch(
     @property
     def _best(self) -> SVC:
         check_is_fitted(self, "best_estimator_")
+        self.best_estimator_._named_columns = self._named_columns
         return self.best_estimator_
 
     @available_unless(_why_no_best)
     def score(self, X: Any, y: ArrayLike) -> float:
         """The score of the best machine, by the scorer of the search."""
-        best = self._best
+        best, given = self._best, Given(X, y, None)
+        (X, y, _), _ = named_columns("SVCSearch", given)
         return float(self.scorer_(best, X, y))
 
     @available_unless(_why_no_best)

@@ -9,7 +9,7 @@ import numpy as np
 from mercer import _core
 from mercer.arrays import Float64Array as Array
 from mercer.parallel import thread_count
-from mercer.solvers.box_qp.kernel_matrix import StoredMatrix
+from mercer.solvers.box_qp.kernel_matrix import RoundedMatrix, StoredMatrix
 from mercer.solvers.box_qp.problem import (
     BoxQP,
     BoxSolution,
@@ -56,36 +56,36 @@ class BoxQPBatch:
         self._allowed = exchanges_allowed(max_iter, count)
         try:
             self._exchange(min(self._allowed, exchanges_before_handover(count)))
-            if self._matrix.rounding:
-                self._certify()
+            if isinstance(self._matrix, RoundedMatrix):
+                self._certify(self._matrix)
         except KeyboardInterrupt:
             self._exchange(0)  # computes coefficients and products without any exchange
             raise
 
-    def _certify(self) -> None:
+    def _certify(self, matrix: RoundedMatrix) -> None:
         """Recompute products in float64, at the rows on which gaps and violations depend."""
         qp, problems = self._qp, self._qp.groups[:, 0]
         support = self._coefficients != 0
         before = self._products.copy()
-        self._recompute(support)
+        self._recompute(matrix, support)
         error = reduced(np.maximum, np.abs(self._products - before), problems)
         total = reduced(np.add, np.abs(self._coefficients), problems)
-        margin = np.repeat(self._matrix.rounding * total + WARY * error, qp.sizes)
+        margin = np.repeat(matrix.rounding * total + WARY * error, qp.sizes)
         ascents = -(self._products + qp.linear)
         near = movable(qp, ascents, (self._up, self._down), support, margin)
-        self._recompute(near & ~support)
+        self._recompute(matrix, near & ~support)
 
-    def _recompute(self, chosen: Flags) -> None:
+    def _recompute(self, matrix: RoundedMatrix, chosen: Flags) -> None:
         """Recompute the products of some variables in float64."""
+        places, tasks = [], []
         for begin, end in pairwise(np.append(self._qp.groups[:, 0], len(chosen)).tolist()):
-            own, at = slice(begin, end), begin + np.flatnonzero(chosen[begin:end])
-            support = begin + np.flatnonzero(self._coefficients[own])
-            self._products[at] = self._matrix.times(
-                self._rows[support],
-                self._coefficients[support],
-                precise=True,
-                at=self._rows[at],
-            )
+            at = begin + np.flatnonzero(chosen[begin:end])
+            support = begin + np.flatnonzero(self._coefficients[begin:end])
+            if len(at) and len(support):
+                places.append(at)
+                tasks.append((self._rows[support], self._coefficients[support], self._rows[at]))
+        for at, product in zip(places, matrix.exact_products(tasks), strict=True):
+            self._products[at] = product
 
     def _exchange(self, limit: int) -> None:
         sizes, groups = self._qp.sizes, self._qp.groups

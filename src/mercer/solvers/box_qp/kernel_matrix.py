@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -209,6 +210,10 @@ class LazyMatrix(SymmetricMatrix):
         parts = self._exact if precise else self._rounded
         return parts.product(rows, factors, at).astype(np.float64, copy=False)
 
+    def products(self, tasks: Sequence[tuple[Positions, Factors, Positions]]) -> list[Array]:
+        """The sums of some rows, each times its factor, at some columns; for each task."""
+        return self._exact.products(tasks)
+
     def cross(self, rows: Positions, at: Positions) -> Array:
         """The values of some rows at some columns."""
         points = self._gram.pairs.cols
@@ -245,6 +250,10 @@ class RoundedMatrix(StoredMatrix):
         if precise:
             return self._exact.times(rows, factors, precise=True, at=at)
         return super().times(rows, factors, precise=False, at=at)
+
+    def exact_products(self, tasks: Sequence[tuple[Positions, Factors, Positions]]) -> list[Array]:
+        """The sums of some rows, each times its factor, at some columns; for each task."""
+        return self._exact.products(tasks)
 
     def cross(self, rows: Positions, at: Positions) -> Array:
         """The exact values of some rows at some columns."""

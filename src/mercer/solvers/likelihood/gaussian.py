@@ -28,8 +28,9 @@ from mercer import _core
 from mercer.arrays import LOG_2PI, Array
 from mercer.checks import require_finite_values
 from mercer.linalg.cholesky import Advice, Factor, Jitter, factorise, with_jitter
-from mercer.linalg.symmetric import LowerTriangle
+from mercer.linalg.symmetric import LowerTriangle, mirror
 from mercer.parallel import thread_count
+from mercer.solvers.ridge.gram import TargetMaps
 
 NOISE = Advice(
     "noise",
@@ -78,6 +79,15 @@ class Gaussian:
     def log_likelihood(self) -> float:
         """The logarithm of the density of the targets."""
         return _log_likelihood(self.targets, self.dual, self.factor.log_determinant(), self.mean)
+
+    def target_maps(self) -> TargetMaps:
+        """The linear maps from targets to the coefficients and the constant of the mean."""
+        inverse = self.factor.inverse(overwrite=False)
+        mirror(inverse)
+        if self.mean is None:
+            return TargetMaps(inverse, np.zeros(len(inverse)))
+        inverse -= self.mean.root * self.mean.root.T
+        return TargetMaps(inverse, self.mean.dual[:, 0] / self.mean.information)
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Residuals and variances of each target, given all others."""

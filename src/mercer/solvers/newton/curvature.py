@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve, lapack
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from mercer.arrays import EPS, Array
 from mercer.exceptions import ValidityError
 from mercer.linalg import blocked
 from mercer.linalg.cholesky import climb, in_fortran_order, rungs
-
-Operator = Callable[[Array], Array]
 
 # Largest jitter, as a fraction of the mean diagonal entry.
 _MOST_JITTER = 1e-3
@@ -49,19 +47,12 @@ class DiagonalHessian:
         """The second derivatives."""
         return self.weights
 
-    def resolvent(self, gram: Array) -> Operator:
+    def resolvent(self, gram: Array) -> DiagonalResolvent:
         """C = W^1/2 (I + W^1/2 G W^1/2)^-1 W^1/2, over the rows of positive curvature."""
         rows = np.flatnonzero(self.weights > 0)
-        root = np.sqrt(self.weights[rows])[:, None]
+        root = np.sqrt(self.weights[rows])
         inner = gram if len(rows) == len(gram) else gram[np.ix_(rows, rows)]
-        factor = _factor(inner, root[:, 0])
-
-        def apply(columns: Array) -> Array:
-            product = np.zeros_like(columns)
-            product[rows] = root * cho_solve(factor, root * columns[rows], check_finite=False)
-            return product
-
-        return apply
+        return DiagonalResolvent(rows, root, _factor(inner, root))
 
 
 @dataclass(frozen=True)
@@ -123,7 +114,7 @@ class SoftmaxHessian:
         mine = self.weights * self.probabilities[:, output]
         return np.asarray(mine * ((output == other) - self.probabilities[:, other]))
 
-    def resolvent(self, gram: Array) -> Operator:
+    def resolvent(self, gram: Array) -> SoftmaxResolvent:
         """C = E - E R (R' E R)^-1 R' E: E is C for the diagonal of W, and R stacks identities."""
         roots = np.sqrt(self.weights[:, None] * self.probabilities)
         factors = [_factor(gram, root) for root in roots.T]
@@ -133,23 +124,66 @@ class SoftmaxHessian:
             inverse *= root[:, None]
             inverse *= root
             total += inverse
-        shared_factor = factorised(total)
-
-        def diagonal_part(columns: Array) -> Array:
-            solved = [
-                root * cho_solve(factor, root * column, check_finite=False)
-                for root, factor, column in zip(roots.T, factors, columns.T, strict=True)
-            ]
-            return np.column_stack(solved)
-
-        def apply(columns: Array) -> Array:
-            first = diagonal_part(columns)
-            shared = cho_solve(shared_factor, first.sum(axis=1), check_finite=False)
-            return first - diagonal_part(np.repeat(shared[:, None], columns.shape[1], axis=1))
-
-        return apply
+        return SoftmaxResolvent(roots, factors, factorised(total))
 
 
+@dataclass(frozen=True, eq=False)
+class DiagonalResolvent:
+    """C = W^1/2 B^-1 W^1/2 with B = I + W^1/2 G W^1/2, for a diagonal W."""
+
+    rows: NDArray[np.intp]  # the rows of positive curvature
+    root: Array  # the roots of their curvatures
+    factor: Any  # of B
+
+    def __call__(self, columns: Array) -> Array:
+        """C times columns."""
+        product, root = np.zeros_like(columns), self.root[:, None]
+        if len(self.rows):
+            solved = cho_solve(self.factor, root * columns[self.rows], check_finite=False)
+            product[self.rows] = root * solved
+        return product
+
+    def inverse_diagonal(self) -> Array:
+        """The diagonal of B^-1."""
+        half, _ = lapack.dtrtri(self.factor[0])  # B^-1 = half half'
+        return np.asarray(np.einsum("ij,ij->i", half, half))
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxResolvent:
+    """C = E - E R (R' E R)^-1 R' E, for the Hessian of the multinomial log-loss."""
+
+    roots: Array  # (n, k): the roots of the diagonal of W
+    factors: list[Any]  # of each class, as those of `DiagonalResolvent`
+    shared: Any  # the factor of R' E R
+
+    def __call__(self, columns: Array) -> Array:
+        """C times columns, one for each class."""
+        first = self._diagonal_part(columns)
+        shared = cho_solve(self.shared, first.sum(axis=1), check_finite=False)
+        return first - self._diagonal_part(np.repeat(shared[:, None], columns.shape[1], axis=1))
+
+    def _diagonal_part(self, columns: Array) -> Array:
+        solved = [
+            root * cho_solve(factor, root * column, check_finite=False)
+            for root, factor, column in zip(self.roots.T, self.factors, columns.T, strict=True)
+        ]
+        return np.column_stack(solved)
+
+    def halves(self) -> tuple[list[Array], Array]:
+        """The blocks E_a of E, and the columns Z_a with C_ab = E_a [a = b] - Z_a' Z_b."""
+        blocks = []
+        for root, (upper, _) in zip(self.roots.T, self.factors, strict=True):
+            inverse, _ = lapack.dpotri(upper, lower=False)
+            whole = np.triu(inverse) + np.triu(inverse, 1).T
+            blocks.append(root[:, None] * whole * root)
+        upper, lower = self.shared
+        halves = [solve_triangular(upper, e, trans="T", lower=lower) for e in blocks]
+        return blocks, np.stack(halves)
+
+
+#: The matrix (G + W^-1)^-1 of Newton's equations.
+Resolvent = DiagonalResolvent | SoftmaxResolvent
 #: The Hessian W of a loss of n rows and k outputs; its vectors are n by k matrices.
 Hessian = DiagonalHessian | SoftmaxHessian
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from mercer.linalg.blocked import multiply
 from mercer.linalg.line_search import decreases_enough, length_to_minimum
 from mercer.linalg.low_rank import LowRankMatrix
 from mercer.solvers.newton import method
-from mercer.solvers.newton.curvature import Hessian
+from mercer.solvers.newton.curvature import Hessian, Resolvent
 from mercer.solvers.newton.method import Start, State, is_small
 from mercer.solvers.newton.row_losses import WeightedLoss
 
@@ -63,12 +63,13 @@ class Step:
     warning: str = ""  # why the solution misses its tolerance, as a clause; empty if it does not
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Dense:
     """A matrix in memory, which solves Newton's equations by Cholesky factors."""
 
     gram: Array  # (n, n)
-    least_tolerance = 0.0
+    resolvent: Resolvent | None = None  # C of the last step
+    least_tolerance: ClassVar[float] = 0.0
 
     def __matmul__(self, columns: Array) -> Array:
         return multiply(self.gram, columns)
@@ -80,7 +81,7 @@ class Dense:
     def solve(self, equations: Equations) -> Step:
         """Solve Newton's equations, exactly up to rounding."""
         gradient = equations.gradient
-        apply = equations.hessian.resolvent(self.gram)
+        apply = self.resolvent = equations.hessian.resolvent(self.gram)
         coef = -gradient + apply(self @ gradient)
         intercept = np.zeros(gradient.shape[1])
         if equations.sums is not None:
@@ -96,7 +97,7 @@ class Dense:
 
 
 def minimise(
-    gram: Array | Products,
+    gram: Array | Products | Dense,
     loss: WeightedLoss,
     alpha: float,
     start: Start,
@@ -105,8 +106,15 @@ def minimise(
     tol: float,
     max_iter: int,
 ) -> Iterator[State]:
-    """Yield the state after every Newton step, until the gradient is small."""
-    matrix = Dense(gram / alpha) if isinstance(gram, np.ndarray) else gram / alpha
+    """Yield the state after every Newton step, until the gradient is small.
+
+    A matrix in `Dense` is divided by alpha already.
+    """
+    matrix: Dense | Products
+    if isinstance(gram, Dense):
+        matrix = gram
+    else:
+        matrix = Dense(gram / alpha) if isinstance(gram, np.ndarray) else gram / alpha
     return method.minimise(_Problem(matrix, loss, alpha, fit_intercept, tol), start, max_iter)
 
 

@@ -83,6 +83,12 @@ class Products:
         factor = pivoted_cholesky(lambda some: gram[:, some], diagonal, rank, rng=0).factor
         return cls(gram.__matmul__, diagonal, EPS, factor=factor, stored=True)
 
+    @classmethod
+    def of_factor(cls, matrix: LowRankMatrix) -> Products:
+        """A matrix of low rank: its factor makes an exact preconditioner."""
+        products = matrix.__matmul__
+        return cls(products, matrix.diagonal(), EPS, factor=matrix.factor, stored=True)
+
     @property
     def low_rank(self) -> Products | None:
         """F F' in place of a matrix that is not stored, if it explains most of it."""

@@ -26,6 +26,7 @@ from mercer.arrays import Array
 from mercer.exceptions import NumericalWarning, warn
 from mercer.linalg.centring import weigh
 from mercer.linalg.cholesky import factorise
+from mercer.linalg.symmetric import mirror
 from mercer.parallel import single_blas
 from mercer.rows.left_out import target_shares
 from mercer.solvers.ridge import spectrum
@@ -47,6 +48,26 @@ class LeaveOneOut:
 
     residuals: Array  # (n, t): y_i minus the prediction for row i of the fit without row i
     effective_dof: float  # the trace of the matrix that maps targets to fitted values
+
+
+@dataclass(frozen=True)
+class TargetMaps:
+    """The linear maps from targets to a fit: a = dual @ y, and b = intercept @ y."""
+
+    dual: Array  # (n, n), symmetric; zero for rows of weight zero
+    intercept: Array  # (n,); zero without an intercept
+
+    def leave_one_out(self, dual: Array, groups: NDArray[np.intp] | None = None) -> Array:
+        """Residuals of the fits without each row, or without its group, from the coefficients."""
+        if groups is None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return dual / self.dual.diagonal()[:, None]
+        residuals = np.full_like(dual, np.nan)
+        counted = self.dual.diagonal() > 0  # rows of positive weight
+        for rows in spectrum.members_of(groups):
+            rows = rows[counted[rows]]
+            residuals[rows] = np.linalg.solve(self.dual[np.ix_(rows, rows)], dual[rows])
+        return residuals
 
 
 class RidgeProblem:
@@ -187,6 +208,32 @@ class RidgeProblem:
         with np.errstate(divide="ignore", invalid="ignore"):
             residuals = scaled / (system.root * diagonal)[:, None]
         return LeaveOneOut(residuals, float(np.sum(1 - (alpha + system.factor.jitter) * diagonal)))
+
+    @single_blas()
+    def target_maps(self, alpha: float) -> TargetMaps:
+        """The linear maps from targets to coefficients and intercept, at the cost of an inverse."""
+        intercept = np.zeros(self.n_rows, self.dtype)
+        if alpha == 0:
+            spectrum = self.spectrum()
+            root, inverse = spectrum.root, spectrum.precision(alpha)
+            if spectrum.border is not None:
+                intercept = root / (root @ root) - inverse @ spectrum.border
+        else:
+            system = _System(self._gram, alpha, self.weights)
+            root, border = system.root, system.solve(self.targets, self.fit_intercept)[2]
+            inverse = system.factor.inverse(overwrite=True)
+            mirror(inverse)
+            if self.fit_intercept:
+                intercept = border / (root @ border)
+                inverse -= intercept[:, None] * border
+        maps = TargetMaps(root[:, None] * inverse * root, root * intercept)
+        if self._rows is None:
+            return maps
+        n = len(self._rows) + len(self._others)
+        everything = TargetMaps(np.zeros((n, n), self.dtype), np.zeros(n, self.dtype))
+        everything.dual[np.ix_(self._rows, self._rows)] = maps.dual
+        everything.intercept[self._rows] = maps.intercept
+        return everything
 
     def leave_one_out_from(self, spectrum: EigenRidge, alpha: float) -> LeaveOneOut:
         """Leave-one-out residuals from a spectrum of this problem that was computed before."""

@@ -107,6 +107,10 @@ class EigenRidge:
             offset = offset - self.border @ coef
         return Solution(self.root[:, None] * coef, offset)
 
+    def precision(self, alpha: float) -> Array:
+        """The matrix P, of shape (n, n); for alpha = 0 the pseudo-inverse."""
+        return np.asarray((self.vectors * self._filter(alpha)) @ self.vectors.T)
+
     def effective_dof(self, alphas: Array) -> Array:
         """Effective degrees of freedom: the trace of the matrix from targets to fitted values."""
         return degrees_of_freedom(self.eigenvalues, alphas, self.border is not None)

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 import mercer as mc
 import references as ref
-from mercer.exceptions import DataTypeError
+from mercer.exceptions import DataTypeError, ParameterError
 
 RNG = np.random.default_rng(4)
 
@@ -71,3 +71,53 @@ def test_spectrum_refuses_what_is_not_text() -> None:
 
 def test_any_string_has_a_spectrum() -> None:
     assert mc.Spectrum(1)(["a\ud800", "\ud800"]).tolist() == [[2.0, 1.0], [1.0, 1.0]]
+
+
+def test_several_lengths_are_a_weighted_sum() -> None:
+    kernel = mc.Spectrum(k=(2, 4), weights=(0.5, 2.0))
+    wanted = 0.5 * mc.Spectrum(2)(SEQUENCES) + 2.0 * mc.Spectrum(4)(SEQUENCES)
+    assert_allclose(kernel(SEQUENCES), wanted, rtol=1e-14)
+    others = ["GATTACA", "AC"]
+    wanted = 0.5 * mc.Spectrum(2)(others, SEQUENCES) + 2.0 * mc.Spectrum(4)(others, SEQUENCES)
+    assert_allclose(kernel(others, SEQUENCES), wanted, rtol=1e-14)
+    assert eval(repr(kernel), {"Spectrum": mc.Spectrum}) == kernel
+
+
+@pytest.mark.parametrize("settings", [{"k": (2, 2)}, {"k": ()}, {"k": (2, 0)}, {"k": "3"}])
+def test_lengths_that_make_no_sense_are_refused(settings: Any) -> None:
+    with pytest.raises(ParameterError, match="Spectrum: k"):
+        mc.Spectrum(**settings)
+
+
+def test_there_is_a_weight_for_each_length() -> None:
+    with pytest.raises(ParameterError, match="there are 2 weights for k = 3"):
+        mc.Spectrum(3, weights=(1.0, 2.0))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_both_strands_add_the_kernel_with_the_reverse_complement(k: int) -> None:
+    turned = [s[::-1].translate(str.maketrans("ACGT", "TGCA")) for s in SEQUENCES]
+    kernel = mc.Spectrum(k, alphabet="dna", reverse_complement=True)
+    wanted = ref.matrix(ref.spectrum, SEQUENCES, k=k)
+    wanted += ref.matrix(ref.spectrum, SEQUENCES, turned, k=k)
+    assert_allclose(kernel(SEQUENCES), wanted, rtol=1e-13)
+    assert_allclose(kernel(turned), kernel(SEQUENCES), rtol=1e-13)
+
+
+def test_both_strands_have_one_feature_for_a_word_and_its_complement() -> None:
+    kernel = mc.Spectrum(2, alphabet="dna", reverse_complement=True)
+    names = kernel.feature_names(["AACGTT", "GGTACC"])
+    assert names == ["AA", "AC", "CC", "CG", "GT"] or "TT" not in names
+
+
+def test_both_strands_need_letters_with_complements() -> None:
+    with pytest.raises(ParameterError, match="pass alphabet='dna' or 'rna'"):
+        mc.Spectrum(3, reverse_complement=True)
+
+
+@pytest.mark.parametrize("k", [17, 40, 70])
+def test_words_longer_than_a_machine_word_are_counted(k: int) -> None:
+    rng = np.random.default_rng(k)
+    motif = "".join(rng.choice(list("abcdefghijklm"), size=90))
+    strings = [motif, motif[5:] + "x" + motif, motif[:60], motif[::-1], "a" * 100]
+    assert_array_equal(mc.Spectrum(k)(strings), ref.matrix(ref.spectrum, strings, k=k))

@@ -1,0 +1,1 @@
+"""Kernels on graphs, and on the nodes of one graph."""

@@ -1,0 +1,99 @@
+"""What all kernels on graphs share: which graphs they take, and sparse counts by key."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.arrays import AnyArray as Array
+from mercer.exceptions import DataError, ParameterError
+from mercer.kernels.base import Kernel
+from mercer.kernels.containers import row_number
+from mercer.kernels.graphs.batch import Both, GraphBatch
+from mercer.kernels.graphs.graph import Graph
+from mercer.kernels.graphs.reading import Names, as_graph
+from mercer.kernels.parameters import Declaration
+
+#: What a graph may have: the attribute, its name in a sentence, and kernels that use it.
+_PARTS = (
+    ("edge_labels", "edge labels", "WeisfeilerLehman, EdgeHistogram or RandomWalk with labels"),
+    ("edge_weights", "edge weights", "ShortestPath, RandomWalk or Propagation"),
+    ("directed", "directed edges", "WeisfeilerLehman or ShortestPath"),
+)
+
+
+class Name(Declaration):
+    """The name of an attribute of nodes or edges, several names, or None; never learned."""
+
+    def validate(self, owner: str, given: object) -> Any:
+        """Return the name; a list of names becomes a tuple."""
+        self._refuse_wrapped(owner, given)
+        name = tuple(given) if isinstance(given, list) else given
+        if type(name).__hash__ is None:
+            raise ParameterError(
+                f"{owner}: {self.name} = {given!r:.60} is not the name of an attribute; pass a "
+                "string, or None."
+            )
+        return name
+
+
+def encoded(
+    kernel: Kernel, objects: list[Any], uses: Collection[str], both: Both = "undirected"
+) -> GraphBatch:
+    """Encode graphs of any library for a kernel.
+
+    `uses` are the parts of a graph that the kernel uses: edge_labels, edge_weights, directed. The
+    others are refused by their names.
+    """
+    owner = type(kernel).__name__
+    names = Names(*(getattr(kernel, name, None) for name in Names.__dataclass_fields__))
+    graphs = []
+    for i, item in enumerate(objects):
+        try:
+            graph = as_graph(item, names)
+        except DataError as error:
+            message = str(error).removeprefix("Graph: ")
+            raise type(error)(f"{owner}: graph {row_number(i)}: {message}") from None
+        objection = _objection(graph, names, uses)
+        if objection:
+            raise DataError(f"{owner}: graph {row_number(i)} has {objection}.")
+        graphs.append(graph)
+    try:
+        batch = GraphBatch.of(graphs, both)
+    except DataError as error:
+        raise DataError(f"{owner}: {error}") from None
+    return batch if names.node_label is not None else replace(batch, labels=None)
+
+
+def _objection(graph: Graph, names: Names, uses: Collection[str]) -> str:
+    """What a graph has that a kernel does not use, or lacks that it needs; "" if nothing."""
+    for part, what, kernels in _PARTS:
+        given = getattr(graph, part)
+        if given is not None and given is not False and part not in uses:
+            return (
+                f"{what}, which this kernel does not use; pass graphs without them, or use "
+                f"{kernels}"
+            )
+    if names.node_label is not None and graph.node_labels is None and graph.n_nodes:
+        return (
+            "no node labels; name their attribute by node_label=..., or pass node_label=None to "
+            "compare nodes without labels"
+        )
+    if names.edge_label is not None and graph.edge_labels is None and len(graph.edges):
+        return (
+            "no edge labels; name their attribute by edge_label=..., or use a kernel without them"
+        )
+    if names.node_attributes is not None and graph.node_attributes is None and graph.n_nodes:
+        return "no node attributes; name them by node_attributes=..., or use a kernel of labels"
+    return ""
+
+
+def sparse_counts(counts: tuple[Array, Array, Array]) -> tuple[sp.csr_array, Array]:
+    """Counts by key as features: a sparse matrix and the key of each column."""
+    indptr, keys, values = counts
+    columns, places = np.unique(keys, return_inverse=True)
+    return sp.csr_array((values, places, indptr), shape=(len(indptr) - 1, len(columns))), columns

@@ -1,0 +1,1 @@
+"""Kernels of time series: alignments and signatures."""
