@@ -1,6 +1,8 @@
 #include "blocked.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "data.hpp"
@@ -78,13 +80,52 @@ void blocked_product(const Blas<T>& blas, char trans_a, char trans_b, T alpha, P
 namespace {
 
 // The factor of a matrix in halves: U_11, then U_12 = U_11^-T A_12, then that of A_22 - U_12' U_12.
+//
+// Above the first entry of a column of A that counts, the column of U is zero too, and what would
+// be multiplied by it is left out. Far fewer operations remain for the matrix of a kernel that
+// decays along the order of the rows.
 template <class T>
 class Halving {
  public:
   Halving(const Blas<T>& blas, Team& team) : blas_(blas), team_(team) {}
 
   // False if there is no factor, or if the call is to end.
-  bool factorise(Part<T> a) {
+  bool run(Part<T> a) { return find_first_rows(a) && factorise(a, 0); }
+
+ private:
+  // Sets what rounding hides at the top of each column to zero. An entry counts if it exceeds
+  // eps^(3/2) of the roots of its two diagonal entries: a whole row of such entries adds up to less
+  // than the rounding error of one.
+  bool find_first_rows(Part<T> a) {
+    const T least = std::pow(std::numeric_limits<T>::epsilon(), T(1.5));
+    std::vector<T> roots(static_cast<std::size_t>(a.rows));
+    first_rows_.resize(roots.size());
+    for (std::int64_t i = 0; i < a.rows; ++i)
+      roots[static_cast<std::size_t>(i)] = std::sqrt(*a.at(i, i));
+    const auto columns = spans(a.columns, kTile);
+    const std::int64_t work = vectors(std::int64_t{a.rows} * columns[0].size());
+    return team_.share(static_cast<std::int64_t>(columns.size()), work, [&](std::int64_t unit) {
+      const Span across = columns[static_cast<std::size_t>(unit)];
+      for (std::int64_t j = across.begin; j < across.end; ++j) {
+        T* column = a.at(0, j);
+        const T limit = least * roots[static_cast<std::size_t>(j)];
+        std::int64_t i = 0;
+        for (; i < j && std::abs(column[i]) <= limit * roots[static_cast<std::size_t>(i)]; ++i)
+          column[i] = T(0);
+        first_rows_[static_cast<std::size_t>(j)] = i;
+      }
+    });
+  }
+
+  // The first row that counts in some columns of the whole matrix, from `row` on, up to `rows`.
+  std::int64_t first_row(Span columns, std::int64_t row, std::int64_t rows) const {
+    const auto begin = first_rows_.begin();
+    const std::int64_t first = *std::min_element(begin + columns.begin, begin + columns.end);
+    return std::clamp<std::int64_t>(first - row, 0, rows);
+  }
+
+  // `at` is the first row of this part in the whole matrix.
+  bool factorise(Part<T> a, std::int64_t at) {
     if (a.rows <= kPivots) {
       int info = 0;
       blas_.potrf(&upper_, &a.rows, a.data, &a.stride, &info);
@@ -93,42 +134,52 @@ class Halving {
     const std::int64_t half = round_up(a.rows / 2, 32), rest = a.rows - half;
     const Part<T> corner = a.from(0, 0, half, half), right = a.from(0, half, half, rest);
     const Part<T> below = a.from(half, half, rest, rest);
-    return factorise(corner) && solve(corner, right) && update(right, below) && factorise(below);
+    return factorise(corner, at) && solve(corner, right, at) && update(right, below, at) &&
+           factorise(below, at + half);
   }
 
- private:
-  bool solve(Part<T> corner, Part<T> right) {
+  bool solve(Part<T> corner, Part<T> right, std::int64_t at) {
     const auto columns = spans(right.columns, tile(right.columns));
     const std::int64_t work = vectors(std::int64_t{corner.rows} * corner.rows * columns[0].size());
     return team_.share(static_cast<std::int64_t>(columns.size()), work, [&](std::int64_t unit) {
       const Span across = columns[static_cast<std::size_t>(unit)];
-      Part<T> block = right.from(0, across.begin, right.rows, across.size());
-      int stride = corner.stride;
-      blas_.trsm(&left_, &upper_, &trans_, &plain_, &block.rows, &block.columns, &one_, corner.data,
-                 &stride, block.data, &block.stride);
+      const std::int64_t first = first_row(shifted(across, at + right.rows), at, right.rows);
+      const std::int64_t depth = right.rows - first;
+      if (depth == 0) return;
+      Part<T> block = right.from(first, across.begin, depth, across.size());
+      Part<T> triangle = corner.from(first, first, depth, depth);
+      blas_.trsm(&left_, &upper_, &trans_, &plain_, &block.rows, &block.columns, &one_,
+                 triangle.data, &triangle.stride, block.data, &block.stride);
     });
   }
 
-  bool update(Part<T> right, Part<T> below) {
+  bool update(Part<T> right, Part<T> below, std::int64_t at) {
     const auto parts = spans(below.rows, tile(below.rows));
     const auto count = static_cast<std::int64_t>(parts.size());
     const std::int64_t width = parts[0].size(), work = vectors(2 * width * width * right.rows);
+    std::vector<std::int64_t> first;
+    for (const Span& part : parts)
+      first.push_back(first_row(shifted(part, at + right.rows), at, right.rows));
     return team_.share(count * (count + 1) / 2, work, [&](std::int64_t unit) {
       std::int64_t j = 0;
       for (; unit > j; ++j) unit -= j + 1;
-      const Span down = parts[static_cast<std::size_t>(unit)];
-      const Span across = parts[static_cast<std::size_t>(j)];
+      const auto p = static_cast<std::size_t>(unit), q = static_cast<std::size_t>(j);
+      const std::int64_t begin = std::max(first[p], first[q]), depth = right.rows - begin;
+      if (depth == 0) return;
+      const Span down = parts[p], across = parts[q];
       Part<T> block = below.from(down.begin, across.begin, down.size(), across.size());
-      Part<T> factor = right.from(0, across.begin, right.rows, across.size());
+      Part<T> factor = right.from(begin, across.begin, depth, across.size());
       if (unit == j) {
         blas_.syrk(&upper_, &trans_, &block.columns, &factor.rows, &minus_, factor.data,
                    &factor.stride, &one_, block.data, &block.stride);
       } else {
-        multiply<T>(blas_, 'T', 'N', T(-1), right.from(0, down.begin, right.rows, down.size()),
+        multiply<T>(blas_, 'T', 'N', T(-1), right.from(begin, down.begin, depth, down.size()),
                     factor, T(1), block);
       }
     });
   }
+
+  static Span shifted(Span span, std::int64_t by) { return {span.begin + by, span.end + by}; }
 
   // Columns of a unit: several units for each thread, and enough columns for BLAS.
   static std::int64_t tile(std::int64_t size) {
@@ -137,6 +188,7 @@ class Halving {
 
   const Blas<T>& blas_;
   Team& team_;
+  std::vector<std::int64_t> first_rows_;  // of each column of the whole matrix
   char upper_ = 'U', left_ = 'L', trans_ = 'T', plain_ = 'N';
   T one_ = 1, minus_ = -1;
 };
@@ -149,7 +201,7 @@ bool blocked_cholesky(const Blas<T>& blas, Part<T> a, Sharing sharing) {
   const int threads = useful_threads(sharing.threads, divide_up(a.rows, kPivots), work);
   bool exists = false;
   Team::run(threads, sharing.interrupt,
-            [&](Team& team) { exists = Halving<T>(blas, team).factorise(a); });
+            [&](Team& team) { exists = Halving<T>(blas, team).run(a); });
   return exists;
 }
 

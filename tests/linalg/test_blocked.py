@@ -79,6 +79,39 @@ def test_factors_and_triangular_solutions(n: int, dtype: Any) -> None:
         assert error(back.astype(dtype), right) <= 40 * n + 40
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("width", [0, 3, 40, 450])
+def test_factors_of_matrices_with_zeros_above_the_first_entries_of_columns(
+    width: int, dtype: Any
+) -> None:
+    n, rng = 900, np.random.default_rng(3)
+    first = np.maximum(0, np.arange(n) - rng.integers(0, width + 1, size=n))
+    first[[500, 899]] = 0  # two columns that reach up to the top
+    root = np.where(np.arange(n)[:, None] >= first, np.triu(rng.normal(size=(n, n))), 0.0)
+    root[np.diag_indices(n)] = np.sqrt(n)
+    matrix = (root.T @ root).astype(dtype)
+    a = np.array(matrix, order="F")
+    assert blocked.factorise(a)
+    upper = np.triu(a).astype(np.float64)
+    assert error((upper.T @ upper).astype(dtype), matrix) <= 4 * n
+    assert not upper[np.arange(n)[:, None] < first].any()
+    np.testing.assert_array_equal(np.tril(a, -1), np.tril(matrix, -1))
+
+
+def test_entries_below_rounding_do_not_count_in_a_factor() -> None:
+    places = np.sort(np.random.default_rng(4).uniform(0, 200, size=700))
+    matrix = np.exp(-((places[:, None] - places) ** 2)) + 1e-3 * np.eye(700)
+    a = np.array(matrix, order="F")
+    assert blocked.factorise(a)
+    upper = np.triu(a)
+    assert error(upper.T @ upper, matrix) <= 100
+    counts = matrix > np.finfo(np.float64).eps ** 1.5 * matrix[0, 0]
+    assert not upper[~counts].any()
+    a[:] = matrix
+    a[650, 650] = -1.0
+    assert not blocked.factorise(a)
+
+
 def test_no_factor() -> None:
     for n, row in ((5, 3), (700, 650)):
         a = np.asfortranarray(np.eye(n))

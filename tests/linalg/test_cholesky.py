@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,36 @@ def test_what_a_factor_computes() -> None:
         inverse = factor.inverse(overwrite=overwrite)
         mirror(inverse)
         np.testing.assert_allclose(inverse, np.linalg.inv(G), rtol=1e-7, atol=1e-10)
+
+
+def test_a_factor_of_sorted_rows() -> None:
+    order = RNG.permutation(N)
+    sorted_rows = factorise(A[np.ix_(order, order)], NOISE[order])
+    factor = replace(sorted_rows, order=order)
+    np.testing.assert_allclose(factor.solve(Y), np.linalg.solve(G, Y), rtol=1e-9)
+    half = factor.half_solve(Y.copy())
+    np.testing.assert_allclose(half.T @ half, Y.T @ np.linalg.solve(G, Y), rtol=1e-9)
+    np.testing.assert_allclose(factor.multiply(half), Y, rtol=1e-9, atol=1e-12)
+    product = factor.multiply(np.eye(N))
+    np.testing.assert_allclose(product @ product.T, G, rtol=1e-9, atol=1e-12)
+    inverse = factor.inverse(overwrite=False)
+    mirror(inverse)
+    np.testing.assert_allclose(inverse, np.linalg.inv(G), rtol=1e-7, atol=1e-10)
+    few = order[order < 200]
+    part = replace(factorise(G[np.ix_(few, few)]), order=few)
+    grown = part.extended(G[:200, 200:], G[200:, 200:])
+    np.testing.assert_allclose(grown.solve(Y), np.linalg.solve(G, Y), rtol=1e-9)
+
+
+def test_a_gaussian_of_sorted_rows() -> None:
+    order = RNG.permutation(N)
+    plain = Gaussian.of(A.copy(), NOISE, Y, constant=True)
+    sorted_rows = Gaussian.of(A[np.ix_(order, order)], NOISE, Y, constant=True, order=order)
+    assert sorted_rows.log_likelihood() == pytest.approx(plain.log_likelihood())
+    np.testing.assert_allclose(sorted_rows.dual, plain.dual, rtol=1e-9)
+    pairs = zip(sorted_rows.leave_one_out(), plain.leave_one_out(), strict=True)
+    for mine, other in pairs:
+        np.testing.assert_allclose(mine, other, rtol=1e-9)
 
 
 @pytest.mark.parametrize("split", [1, 150, 299])

@@ -63,6 +63,23 @@ def converted(owner: str, kernel: Any, X: Any = None) -> Kernel:
     )
 
 
+def without_white(kernel: Any) -> tuple[Any, Fixed | Bounded | None]:
+    """A kernel of scikit-learn less a term `WhiteKernel`, and the variance of that noise.
+
+    The variance is None for a kernel that is no sum with such a term.
+    """
+    theirs = sys.modules[_MODULE]
+    if type(kernel) is not theirs.Sum:
+        return kernel, None
+    for one, other in ((kernel.k2, kernel.k1), (kernel.k1, kernel.k2)):
+        if type(one) is theirs.WhiteKernel:
+            return other, _parameter(one, "noise_level")
+        rest, variance = without_white(one)
+        if variance is not None:
+            return theirs.Sum(rest, other), variance
+    return kernel, None
+
+
 def _parameter(kernel: Any, name: str, power: int = 1) -> Fixed | Bounded:
     """A power of a parameter, with its bounds."""
     value = np.squeeze(np.asarray(getattr(kernel, name), dtype=float)) ** power

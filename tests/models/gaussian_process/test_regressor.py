@@ -165,6 +165,40 @@ def test_learning_finds_what_scikit_learn_finds() -> None:
     assert start == 1.0 * mc.RBF([1.0, 1.0, 1.0])
 
 
+def test_the_white_kernel_of_scikit_learn_is_the_noise() -> None:
+    kernel = peers.ConstantKernel() * peers.RBF(1.0) + peers.WhiteKernel(0.1)
+    theirs = GP(kernel, mean="sample").fit(X, Y)
+    assert theirs.theta_names_ == ("scale", "length_scale", "noise")
+    peer = Peer(kernel, alpha=0.0, normalize_y=True).fit(X, Y)
+    assert theirs.noise_ / Y.var() == pytest.approx(peer.kernel_.k2.noise_level, rel=1e-2)
+    pairs = zip(
+        theirs.predict(Z, return_std=True, include_noise=True),
+        peer.predict(Z, return_std=True),
+        strict=True,
+    )
+    for mine, others in pairs:
+        np.testing.assert_allclose(mine, others, rtol=1e-2, atol=1e-3 * Y.std())
+
+
+def test_the_noise_of_scikit_learns_kernel_may_be_held_and_bounded() -> None:
+    fixed = peers.WhiteKernel(0.3, "fixed") + (peers.RBF(1.0) + peers.DotProduct())
+    held = GP(fixed, learn=False, normalize_y=False).fit(X, Y)
+    assert held.noise_ == pytest.approx(0.3)
+    assert "White" not in repr(held.kernel_)
+    bounded = GP(peers.RBF() + peers.WhiteKernel(1.0, (0.9, 2.0)), normalize_y=False).fit(X, Y)
+    assert 0.9 <= bounded.noise_ <= 2.0
+    _, std = GP(fixed).predict(Z, return_std=True, include_noise=True)
+    _, smooth = GP(fixed).predict(Z, return_std=True)
+    np.testing.assert_allclose(std**2 - smooth**2, 0.3)
+
+
+def test_noise_beside_a_white_kernel_stands_for_alpha() -> None:
+    kernel = peers.RBF(1.0) + peers.WhiteKernel(0.3, "fixed")
+    both = GP(kernel, noise=VARIANCES, learn=False, mean="zero", normalize_y=False).fit(X, Y)
+    peer = Peer(kernel, alpha=VARIANCES, optimizer=None).fit(X, Y)
+    np.testing.assert_allclose(both.predict(Z), peer.predict(Z), rtol=1e-6)
+
+
 def test_learned_hyper_parameters_do_not_depend_on_units() -> None:
     one = GP(1.0 * mc.RBF("scale")).fit(X, Y)
     other = GP(1.0 * mc.RBF("scale")).fit(1e6 * X, 1e-8 * Y)

@@ -31,6 +31,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.linalg.cholesky import LADDER, Factor, factorise
 from mercer.linalg.covariance import Covariance
+from mercer.models.gaussian_process.row_order import order_of_decay
 from mercer.models.gaussian_process.search_space import SearchSpace, Variance, without_bounds
 from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.parallel import cached_property
@@ -138,6 +139,12 @@ class ExactObjective:
         if self.noise.learned:
             gradient[-1] = np.sum(traces * noise) + n_targets * copies_slope
         return value + n_targets * copies, gradient
+
+    def gaussian(self, order: NDArray[np.intp] | None = None) -> Gaussian:
+        """The targets as draws of a Gaussian, from a factor of the rows in this order."""
+        points, noise = self.points if order is None else self.points[order], self.noise.diagonal()
+        gram = _finite(self.kernel.gram(points))
+        return Gaussian.of(gram, noise, self.targets, constant=self.constant, order=order)
 
     def subsample(
         self, criterion: str = "marginal_likelihood", most: int | None = None
@@ -251,9 +258,9 @@ class ExactPosterior:
     def at(cls, objective: ExactObjective, theta: Array) -> ExactPosterior:
         """Condition at these hyper-parameters."""
         data = objective.at(theta)
-        noise = data.noise.diagonal()
-        gram = _finite(data.kernel.gram(data.points))
-        gaussian = Gaussian.of(gram, noise, data.targets, constant=data.constant)
+        gaussian = data.gaussian(order_of_decay(data.kernel, data.points))
+        if gaussian.factor.jitter and gaussian.factor.order is not None:
+            gaussian = data.gaussian()  # the cause of jitter names rows of the data
         return cls(data, gaussian)
 
     @property

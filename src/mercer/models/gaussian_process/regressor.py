@@ -22,6 +22,7 @@ from mercer.kernels.base import Kernel, validated
 from mercer.kernels.names import KernelLike
 from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.points import Points
+from mercer.kernels.scikit_learn import is_scikit_learns, without_white
 from mercer.landmarks.selection import Landmarks, select_points
 from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess
 from mercer.models.gaussian_process.exact import (
@@ -472,12 +473,13 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         self, X: Any, return_std: bool, return_cov: bool, include_noise: bool
     ) -> Any:
         """The prior at rows of X, of a kernel that takes its length-scales from them."""
-        kernel = self._kernel_or_default(self.kernel)
+        given, white = self._kernel_and_white()
+        kernel = self._kernel_or_default(given, X)
         points = validated(kernel, X, owner=self)
         kernel, mean = kernel.resolve(points), np.zeros(len(points))
         noise = 0.0
         if include_noise:
-            noise = Noise.read(self, self.noise, len(points), np.ones(1)).of_predictions(self)
+            noise = self._noise(white, len(points), np.ones(1)).of_predictions(self)
         if return_cov:
             require_covariance(len(points))
             return mean, kernel(points).astype(np.float64) + noise * np.eye(len(points))
@@ -565,7 +567,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         checks.require_count(f"{type(self).__name__}.sample_y", "n_samples", n_samples, example=5)
         rng = check_random_state(random_state)
         if not hasattr(self, "dual_coef_"):
-            kernel = self._kernel_or_default(self.kernel, X)
+            kernel = self._kernel_or_default(self._kernel_and_white()[0], X)
             points = validated(kernel, X, owner=self)
             with single_blas():
                 return prior_draws(kernel.resolve(points), points, n_samples, rng)
@@ -598,7 +600,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[ExactObjective, Scaling, Landmarks | None]:
         """Validate the data, resolve the kernel, standardise the targets, read given landmarks."""
-        kernel = self._kernel_or_default(self.kernel, X)
+        given, white = self._kernel_and_white()
+        kernel = self._kernel_or_default(given, X)
         if not isinstance(X, np.ndarray):
             X = self._in_one_piece(X, y)
         points = everything = self._validate_points(kernel, X, reset=True)
@@ -608,7 +611,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             weights = self._validate_copies(sample_weight, targets)
         checks.require_target_range(type(self).__name__, np.abs(targets).max(axis=0))
         scaling = Scaling.of(targets, weights, self.normalize_y, self.mean != "zero")
-        noise = Noise.read(self, self.noise, len(points), scaling.squares)
+        noise = self._noise(white, len(points), scaling.squares)
         self.rows_, self._rows_seen = np.arange(len(points)), len(points)
         if weights is not None:
             self.rows_ = np.flatnonzero(weights)
@@ -617,19 +620,35 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
                 points, targets = points[self.rows_], targets[self.rows_]
             noise = replace(noise, weights=weights).at_rows(self.rows_)
         kernel = kernel.resolve(points, noise.weights)
-        given, how = None, getattr(self.solver, "landmarks", "auto")
+        landmarks, how = None, getattr(self.solver, "landmarks", "auto")
         if not isinstance(how, str):  # the user's points, or numbers of any rows
             everything = as_float64(kernel, everything)
-            given = select_points(type(self).__name__, kernel, everything, how)
+            landmarks = select_points(type(self).__name__, kernel, everything, how)
         standard = scaling.standardised(targets)
         data = ExactObjective(kernel, points, standard, noise, self.mean == "constant")
-        return data, scaling, given
+        return data, scaling, landmarks
+
+    def _kernel_and_white(self) -> tuple[Any, Fixed | Bounded | None]:
+        """The kernel that was given, less a `WhiteKernel` of scikit-learn that is the noise.
+
+        Two noises cannot be told apart. One that is given beside the kernel stands for alpha.
+        """
+        is_given = not (isinstance(self.noise, str) and self.noise == "learn")
+        if is_given or not is_scikit_learns(self.kernel):
+            return self.kernel, None
+        return without_white(self.kernel)
+
+    def _noise(self, white: Fixed | Bounded | None, n: int, squares: Array) -> Noise:
+        """The noise of n rows; that of a kernel is in units of the standardised targets."""
+        if white is None:
+            return Noise.read(self, self.noise, n, squares)
+        return Noise.read(self, white, n, np.ones(1))
 
     def _forecast_for(self, X: Any, y: ArrayLike | None) -> Forecast:
         """The cost of each solver; for one target, if none are given."""
         self._check_parameters()
         if y is None:
-            kernel = self._kernel_or_default(self.kernel, X)
+            kernel = self._kernel_or_default(self._kernel_and_white()[0], X)
             y = np.ones(len(self._validate_points(kernel, X, reset=True)))
         data, _, _ = self._prepare(X, y, None)
         learns = self.learn and len(data.theta) > 0
@@ -688,7 +707,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         require_solver(owner, self.solver)
         checks.require_flags(self, "normalize_y")
         self._check_learning()
-        if not self.learn and isinstance(self.noise, str) and self.noise == "learn":
+        asks = isinstance(self.noise, str) and self.noise == "learn"
+        if asks and not self.learn and self._kernel_and_white()[1] is None:
             raise ParameterError(
                 f'{owner}: noise = "learn" but learn = False; pass a number as noise.'
             )

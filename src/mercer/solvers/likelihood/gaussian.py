@@ -19,9 +19,10 @@ with W. See Rasmussen and Williams (2006), equations 5.9 and 5.10 to 5.13.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs
 
 from mercer import _core
@@ -60,11 +61,21 @@ class Gaussian:
 
     @classmethod
     def of(
-        cls, gram: Array, noise: float | Array, targets: Array, *, constant: bool = False
+        cls,
+        gram: Array,
+        noise: float | Array,
+        targets: Array,
+        *,
+        constant: bool = False,
+        order: NDArray[np.intp] | None = None,
     ) -> Gaussian:
-        """Factorise ``gram + diag(noise)`` in the memory of `gram`."""
-        factor = factorise(gram, noise, NOISE)
-        return cls(factor, targets, *_solutions(factor.solve(_columns(targets, constant)), targets))
+        """Factorise ``gram + diag(noise)`` in the memory of `gram`, whose rows are in this order.
+
+        Noise and targets are in the order of the data.
+        """
+        sorted_noise = noise if order is None or np.ndim(noise) == 0 else np.asarray(noise)[order]
+        factor = replace(factorise(gram, sorted_noise, NOISE), order=order)
+        return cls.solved(factor, targets, constant=constant)
 
     @classmethod
     def solved(cls, factor: Factor, targets: Array, *, constant: bool) -> Gaussian:
