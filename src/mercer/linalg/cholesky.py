@@ -63,25 +63,21 @@ class Factor:
     def solve(self, right: Array) -> Array:
         """Solve A x = b."""
         potrs = get_lapack_funcs("potrs", (self.upper,))
-        solved: Array = potrs(self.upper, self._sorted(right), lower=False)[0]
-        return self._unsorted(solved)
+        right = right if self.order is None else right[self.order]
+        solved: Array = potrs(self.upper, right, lower=False)[0]
+        return solved if self.order is None else solved[np.argsort(self.order)]
 
     def half_solve(self, right: Array) -> Array:
         """Solve L x = b, in place if b is in Fortran order."""
-        right = np.asfortranarray(self._sorted(right), self.upper.dtype)
+        right = right if self.order is None else right[self.order]
+        right = np.asfortranarray(right, self.upper.dtype)
         return blocked.solve_triangular(self.upper, right, transposed=True)
 
     def multiply(self, vectors: Array) -> Array:
         """The product L v, which has covariance A for standard normal v."""
         trmm = get_blas_funcs("trmm", (self.upper, vectors))
         product: Array = trmm(1.0, self.upper, vectors, trans_a=1)
-        return self._unsorted(product)
-
-    def _sorted(self, rows: Array) -> Array:
-        return rows if self.order is None else rows[self.order]
-
-    def _unsorted(self, rows: Array) -> Array:
-        return rows if self.order is None else rows[np.argsort(self.order)]
+        return product if self.order is None else product[np.argsort(self.order)]
 
     def log_determinant(self) -> float:
         """The logarithm of the determinant of A."""
@@ -94,7 +90,8 @@ class Factor:
         if self.order is None:
             return inverse
         mirror(inverse)
-        return self._unsorted(self._unsorted(inverse).T)
+        places = np.argsort(self.order)
+        return np.asfortranarray(inverse[np.ix_(places, places)])
 
     def extended(self, cross: Array, corner: Array) -> Factor:
         """The factor of A extended by rows and columns at its end."""

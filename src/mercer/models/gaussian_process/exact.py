@@ -57,6 +57,8 @@ _PILOT_ROWS = 250
 _PILOT_STARTS = 4
 # Rows around which the close rows of a subsample lie.
 _CENTRES = 4
+# Rows beyond which an order is looked for in which their factor costs less.
+_SORTED_FROM = 2_000
 # Entries in one block of the matrix between new points and training points.
 _BLOCK = 2**22
 # Least variance of a function, in units of k(x, x): the rounding error of the difference.
@@ -258,7 +260,8 @@ class ExactPosterior:
     def at(cls, objective: ExactObjective, theta: Array) -> ExactPosterior:
         """Condition at these hyper-parameters."""
         data = objective.at(theta)
-        gaussian = data.gaussian(order_of_decay(data.kernel, data.points))
+        many = len(data.points) > _SORTED_FROM
+        gaussian = data.gaussian(order_of_decay(data.kernel, data.points) if many else None)
         if gaussian.factor.jitter and gaussian.factor.order is not None:
             gaussian = data.gaussian()  # the cause of jitter names rows of the data
         return cls(data, gaussian)

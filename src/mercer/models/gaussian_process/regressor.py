@@ -479,7 +479,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         kernel, mean = kernel.resolve(points), np.zeros(len(points))
         noise = 0.0
         if include_noise:
-            noise = self._noise(white, len(points), np.ones(1)).of_predictions(self)
+            variance = self.noise if white is None else white
+            noise = Noise.read(self, variance, len(points), np.ones(1)).of_predictions(self)
         if return_cov:
             require_covariance(len(points))
             return mean, kernel(points).astype(np.float64) + noise * np.eye(len(points))
@@ -611,7 +612,10 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             weights = self._validate_copies(sample_weight, targets)
         checks.require_target_range(type(self).__name__, np.abs(targets).max(axis=0))
         scaling = Scaling.of(targets, weights, self.normalize_y, self.mean != "zero")
-        noise = self._noise(white, len(points), scaling.squares)
+        if white is None:
+            noise = Noise.read(self, self.noise, len(points), scaling.squares)
+        else:  # in units of the standardised targets, as all of the kernel is
+            noise = Noise.read(self, white, len(points), np.ones(1))
         self.rows_, self._rows_seen = np.arange(len(points)), len(points)
         if weights is not None:
             self.rows_ = np.flatnonzero(weights)
@@ -631,18 +635,13 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     def _kernel_and_white(self) -> tuple[Any, Fixed | Bounded | None]:
         """The kernel that was given, less a `WhiteKernel` of scikit-learn that is the noise.
 
-        Two noises cannot be told apart. One that is given beside the kernel stands for alpha.
+        Data do not distinguish two noises. One given beside the kernel stands for alpha.
         """
         is_given = not (isinstance(self.noise, str) and self.noise == "learn")
-        if is_given or not is_scikit_learns(self.kernel):
+        is_own = self.kernel is None or isinstance(self.kernel, Kernel)
+        if is_given or is_own or not is_scikit_learns(self.kernel):
             return self.kernel, None
         return without_white(self.kernel)
-
-    def _noise(self, white: Fixed | Bounded | None, n: int, squares: Array) -> Noise:
-        """The noise of n rows; that of a kernel is in units of the standardised targets."""
-        if white is None:
-            return Noise.read(self, self.noise, n, squares)
-        return Noise.read(self, white, n, np.ones(1))
 
     def _forecast_for(self, X: Any, y: ArrayLike | None) -> Forecast:
         """The cost of each solver; for one target, if none are given."""

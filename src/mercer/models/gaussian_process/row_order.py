@@ -17,8 +17,6 @@ from mercer.arrays import EPS, Array
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 
-# Rows from which on an order is looked for: fewer are factorised at once.
-_FROM = 2_000
 # Rows of the sample on which orders are compared.
 _SAMPLE = 256
 # Share of the operations of a factor above which an order is not worth it.
@@ -28,7 +26,7 @@ _WORTH = 0.5
 def order_of_decay(kernel: Kernel, points: Points) -> NDArray[np.intp] | None:
     """The rows sorted by the column along which the kernel decays fastest; None if none helps."""
     n = len(points)
-    if n < _FROM or kernel.input_tags()["pairwise"]:
+    if n < _SAMPLE or kernel.input_tags()["pairwise"]:
         return None
     some = np.random.default_rng(0).choice(n, size=_SAMPLE, replace=False)
     values = np.abs(kernel(points[some]).astype(np.float64))

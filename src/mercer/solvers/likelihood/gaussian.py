@@ -75,7 +75,7 @@ class Gaussian:
         """
         sorted_noise = noise if order is None or np.ndim(noise) == 0 else np.asarray(noise)[order]
         factor = replace(factorise(gram, sorted_noise, NOISE), order=order)
-        return cls.solved(factor, targets, constant=constant)
+        return cls(factor, targets, *_solutions(factor.solve(_columns(targets, constant)), targets))
 
     @classmethod
     def solved(cls, factor: Factor, targets: Array, *, constant: bool) -> Gaussian:
