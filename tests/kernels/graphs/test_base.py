@@ -25,6 +25,8 @@ KERNELS = [
     (mc.WeisfeilerLehman(3, "assignment"), ("labels", "edge_labels")),
     (mc.WeisfeilerLehman(2, "shortest_path"), ("labels", "weights")),
     (mc.ShortestPath(), ("labels", "weights")),
+    (mc.ShortestPath(None, node_attributes="x"), ("attributes", "weights")),
+    (mc.ShortestPath(node_attributes="x"), ("labels", "attributes")),
     (mc.Graphlet(3), ()),
     (mc.Graphlet(4), ()),
     (mc.Graphlet(5, samples=10_000), ()),

@@ -54,13 +54,14 @@ def encoded(
     """
     names = Names(*(getattr(kernel, name, None) for name in Names.__dataclass_fields__))
     batch = _of_plain_pairs(objects, names, both)
-    if batch is None:
-        graphs = _as_graphs(type(kernel).__name__, objects, names, uses)
-        try:
-            batch = GraphBatch.of(graphs, both)
-        except DataError as error:
-            raise DataError(f"{type(kernel).__name__}: {error}") from None
-    return batch if names.node_label is not None else replace(batch, labels=None)
+    if batch is not None:
+        return batch if names.node_label is not None else replace(batch, labels=None)
+    graphs = _as_graphs(type(kernel).__name__, objects, names, uses)
+    labels, attributes = names.node_label is not None, names.node_attributes is not None
+    try:
+        return GraphBatch.of(graphs, both, labels=labels, attributes=attributes)
+    except DataError as error:
+        raise DataError(f"{type(kernel).__name__}: {error}") from None
 
 
 def _of_plain_pairs(objects: list[Any], names: Names, both: Both) -> GraphBatch | None:
@@ -81,9 +82,7 @@ def _of_plain_pairs(objects: list[Any], names: Names, both: Both) -> GraphBatch 
     return GraphBatch.joined(sizes, Edges(pairs, counts), both, labels.view(np.uint64))
 
 
-def _as_graphs(
-    owner: str, objects: list[Any], names: Names, uses: Collection[str]
-) -> list[Graph]:
+def _as_graphs(owner: str, objects: list[Any], names: Names, uses: Collection[str]) -> list[Graph]:
     """Read graphs of any library, and refuse what the kernel does not use or lacks."""
     graphs = []
     for i, item in enumerate(objects):

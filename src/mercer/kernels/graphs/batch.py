@@ -101,8 +101,15 @@ class GraphBatch:
     attributes: Array | None = None
 
     @classmethod
-    def of(cls, graphs: list[Graph], both: Both = "undirected") -> Self:
-        """Join graphs; ``both`` says which edges are two arcs."""
+    def of(
+        cls,
+        graphs: list[Graph],
+        both: Both = "undirected",
+        *,
+        labels: bool = False,
+        attributes: bool = False,
+    ) -> Self:
+        """Join graphs, with labels or attributes of nodes; ``both`` says which edges are two arcs."""
         sizes = np.array([g.n_nodes for g in graphs], np.int64)
         counts = np.array([len(g.edges) for g in graphs], np.int64)
         pairs = np.concatenate([np.empty((0, 2), np.int64), *(g.edges for g in graphs)])
@@ -114,11 +121,9 @@ class GraphBatch:
             _of_edges([g.edge_labels for g in graphs], counts, _UNLABELLED),
             _of_edges([g.edge_weights for g in graphs], counts, np.float64(1.0)),
         )
-        labels, attributes = (
-            _of_nodes([getattr(g, part) for g in graphs])
-            for part in ("node_labels", "node_attributes")
-        )
-        return cls.joined(sizes, edges, both, labels, attributes)
+        codes = _of_nodes([g.node_labels for g in graphs]) if labels else None
+        numbers = _of_nodes([g.node_attributes for g in graphs]) if attributes else None
+        return cls.joined(sizes, edges, both, codes, numbers)
 
     @classmethod
     def joined(
@@ -164,4 +169,10 @@ def _of_edges(parts: list[Array | None], counts: Array, default: Any) -> Array |
 
 def _of_nodes(parts: list[Array | None]) -> Array | None:
     present = [part for part in parts if part is not None and len(part)]
+    widths = {part.shape[1:] for part in present}
+    if len(widths) > 1:
+        (least,), (most,) = min(widths), max(widths)
+        raise DataError(
+            f"nodes have from {least} to {most} attributes; give all nodes the same attributes."
+        )
     return np.concatenate(present) if present else None

@@ -49,9 +49,10 @@ def _from_networkx(source: Any, names: Names) -> Graph:
             "takes; pass networkx.Graph(G)."
         )
     index = {name: i for i, name in enumerate(source)}
-    ends = [(index[u], index[v]) for u, v in source.edges]
+    edges = list(source.edges(data=True))
+    ends = [(index[u], index[v]) for u, v, _ in edges]
     of_nodes = [values for _, values in source.nodes(data=True)]
-    of_edges = [values for _, _, values in source.edges(data=True)]
+    of_edges = [values for _, _, values in edges]
     weights = None
     if names.edge_weight is not None and any(names.edge_weight in values for values in of_edges):
         # The rule of networkx: an edge without a weight has weight 1.
@@ -117,7 +118,7 @@ def _from_parts(parts: Any, names: Names) -> Graph:
     """A graph from (edges or adjacency, node labels, edge labels); labels are optional."""
     edges, labels, edge_labels = (*parts, None, None)[:3]
     directed, weights = False, None
-    if hasattr(edges, "shape") and len(edges.shape) == 2:
+    if _is_adjacency(edges, labels):
         edges = sp.csr_array(edges)
         directed = bool((abs(edges - edges.T) > 0).nnz)
         nodes: Any = range(edges.shape[0])
@@ -132,6 +133,13 @@ def _from_parts(parts: Any, names: Names) -> Graph:
     return Graph(edges, count, values[0], edge_labels, values[1], weights, directed)
 
 
+def _is_adjacency(edges: Any, labels: Any) -> bool:
+    """Whether an array is an adjacency matrix: a square one with a row for each label is."""
+    if not isinstance(edges, np.ndarray) or edges.ndim != 2 or edges.shape[1] != 2:
+        return hasattr(edges, "shape") and len(edges.shape) == 2
+    return len(edges) == (2 if labels is None else len(labels)) == 2
+
+
 def _edges(edges: Any) -> tuple[Any, list[float] | None]:
     """Pairs of nodes, and their weights, from a dict or a collection of pairs or triples."""
     if isinstance(edges, dict):
@@ -140,9 +148,9 @@ def _edges(edges: Any) -> tuple[Any, list[float] | None]:
         return [(u, v) for u, near in edges.items() for v in near], [
             near[v] if isinstance(near, dict) else 1.0 for near in edges.values() for v in near
         ]
-    items: list[Any] = (
-        list(edges) if isinstance(edges, list | tuple | set | frozenset | np.ndarray) else [()]
-    )
+    if isinstance(edges, np.ndarray):
+        edges = edges.tolist()
+    items: list[Any] = list(edges) if isinstance(edges, list | tuple | set | frozenset) else [()]
     widths = set(map(len, items)) if set(map(type, items)) <= {list, tuple} else {0}
     if not widths <= {2} and widths != {3}:
         raise DataTypeError(
