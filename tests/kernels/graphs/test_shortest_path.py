@@ -126,7 +126,7 @@ def test_what_is_known_of_the_kernel_of_attributes_holds_for_graphs() -> None:
 def test_attributes_of_other_numbers_are_refused() -> None:
     k = mc.ShortestPath(None, node_attributes="x")
     one, two = (mc.Graph([(0, 1)], node_attributes=np.zeros((2, d))) for d in (1, 2))
-    with pytest.raises(DataError, match="1 attributes cannot be compared with .* have 2"):
+    with pytest.raises(DataError, match=r"1 attributes cannot be compared with .* have 2"):
         k([one], [two])
     with pytest.raises(DataError, match="ShortestPath: nodes have from 1 to 2 attributes"):
         k([one, two])

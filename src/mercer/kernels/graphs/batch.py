@@ -109,7 +109,7 @@ class GraphBatch:
         labels: bool = False,
         attributes: bool = False,
     ) -> Self:
-        """Join graphs, with labels or attributes of nodes; ``both`` says which edges are two arcs."""
+        """Join graphs with what is used of their nodes; ``both`` says which edges are two arcs."""
         sizes = np.array([g.n_nodes for g in graphs], np.int64)
         counts = np.array([len(g.edges) for g in graphs], np.int64)
         pairs = np.concatenate([np.empty((0, 2), np.int64), *(g.edges for g in graphs)])

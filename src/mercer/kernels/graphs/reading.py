@@ -37,8 +37,9 @@ def as_graph(item: Any, names: Names) -> Graph:
     if sp.issparse(item) or (isinstance(item, np.ndarray) and item.ndim == 2):
         return _from_parts((item,), names)
     raise DataTypeError(
-        f"an object of type {type(item).__name__} is not a graph; pass mercer.Graph, a networkx "
-        "graph, (edges, labels), an adjacency matrix, or Data of PyTorch Geometric."
+        f"an object of type {type(item).__name__} is not a graph; pass a list of graphs: "
+        "mercer.Graph, networkx graphs, (edges, labels), adjacency matrices, or Data of PyTorch "
+        "Geometric."
     )
 
 
@@ -84,32 +85,47 @@ def _named(items: list[dict[Any, Any]], name: Hashable, what: str) -> list[Any] 
 
 def _attributes(items: list[dict[Any, Any]], names: Any) -> Any:
     """Numbers of all nodes, from one attribute or from several."""
-    if names is None:
-        return None
-    columns = [names] if isinstance(names, str) else list(names)
-    values = [_named(items, name, "node") for name in columns]
-    if any(column is None for column in values):
-        return None
-    parts = [np.asarray(column, dtype=float).reshape(len(items), -1) for column in values]
-    return np.concatenate(parts, axis=1)
+    parts = [_named(items, name, "node") for name in _listed(names)]
+    return None if not parts or any(part is None for part in parts) else _table(parts)
+
+
+def _listed(names: Any) -> list[Any]:
+    """One name or several as a list; none for None."""
+    return [] if names is None else list(names) if isinstance(names, tuple) else [names]
+
+
+def _table(parts: list[Any]) -> Any:
+    """Numbers or vectors of all nodes side by side."""
+    try:
+        columns = [np.asarray(part, dtype=float) for part in parts]
+    except (TypeError, ValueError):
+        raise DataTypeError(
+            "node_attributes are not numbers, or not vectors of one length; pass such attributes, "
+            "or use a kernel of labels."
+        ) from None
+    return np.concatenate([column.reshape(len(column), -1) for column in columns], axis=1)
 
 
 def _from_geometric(source: Any, names: Names) -> Graph:
-    """The labels of nodes are the rows of ``x``, or of the tensor that `node_label` names."""
+    """A graph from tensors: those that the names say, otherwise `x` and `edge_attr`."""
     ends = np.asarray(source.edge_index).astype(np.int64).T
     held = set(map(tuple, ends.tolist()))
-    x = getattr(source, "x", None)
-    attributes = names.node_attributes
-    labels = None if names.node_label is None else getattr(source, str(names.node_label), x)
-    edge_labels = None if names.edge_label is None else getattr(source, str(names.edge_label))
-    weights = None if names.edge_weight is None else getattr(source, "edge_weight", None)
+
+    def tensor(name: Any, default: str) -> Any:
+        value = getattr(source, str(name), getattr(source, default, None))
+        return None if name is None or value is None else np.asarray(value)
+
+    # Where attributes are read, labels are not the same numbers again.
+    default = "x" if names.node_attributes is None else ""
+    parts = [tensor(name, "x") for name in _listed(names.node_attributes)]
+    count = getattr(source, "num_nodes", None)
     return Graph(
         ends,
-        int(source.num_nodes),
-        None if labels is None else np.asarray(labels),
-        None if edge_labels is None else np.asarray(edge_labels),
-        None if attributes is None or x is None else np.asarray(x),
-        None if weights is None else np.asarray(weights),
+        None if count is None else int(count),
+        tensor(names.node_label, default),
+        tensor(names.edge_label, "edge_attr"),
+        None if not parts or any(part is None for part in parts) else _table(parts),
+        tensor(names.edge_weight, "edge_weight"),
         any((v, u) not in held for u, v in held),
     )
 
