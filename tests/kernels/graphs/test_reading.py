@@ -202,6 +202,8 @@ def test_tensors_of_pytorch_geometric_are_read_by_name() -> None:
         (([(0, 1)], ["a", None]), "None is missing; labels are numbers, strings"),
         ((np.zeros((3, 2)), ["a"]), "are not pairs of node numbers"),
         (([(0, 1, 2, 3)], {0: 1}), "not a collection of pairs of nodes"),
+        (([[0, 1, 1], [1, 0, 1], [1, 1, 0]], "abc"), "pass tuples, or an adjacency matrix"),
+        (([[0, 1, 1, 0]] * 4, "abcd"), "pass tuples, or an adjacency matrix"),
         ((7, {0: 1}), "not a collection of pairs of nodes"),
         (([(0, 1)], {0: [1], 1: [2]}), "node_labels: .*labels are numbers, strings"),
     ],

@@ -139,7 +139,7 @@ def _from_parts(parts: Any, names: Names) -> Graph:
         directed = bool((abs(edges - edges.T) > 0).nnz)
         nodes: Any = range(edges.shape[0])
     else:
-        pairs, weights = _edges(edges)
+        pairs, weights = _edges(edges, labels)
         nodes = _nodes(pairs, labels)
         edges, edge_labels = _numbered(pairs, edge_labels, nodes)
     if isinstance(labels, dict):
@@ -156,7 +156,7 @@ def _is_adjacency(edges: Any, labels: Any) -> bool:
     return len(edges) == (2 if labels is None else len(labels)) == 2
 
 
-def _edges(edges: Any) -> tuple[Any, list[float] | None]:
+def _edges(edges: Any, labels: Any) -> tuple[Any, list[float] | None]:
     """Pairs of nodes, and their weights, from a dict or a collection of pairs or triples."""
     if isinstance(edges, dict):
         if all(isinstance(key, tuple) and len(key) == 2 for key in edges):
@@ -168,10 +168,13 @@ def _edges(edges: Any) -> tuple[Any, list[float] | None]:
         edges = edges.tolist()
     items: list[Any] = list(edges) if isinstance(edges, list | tuple | set | frozenset) else [()]
     widths = set(map(len, items)) if set(map(type, items)) <= {list, tuple} else {0}
-    if not widths <= {2} and widths != {3}:
+    # Three lists of three numbers, with three labels, may be a matrix as well.
+    rows = len(items) if labels is not None and set(map(type, items)) == {list} else 0
+    unclear = widths == {3} and rows == 3 == len(labels)
+    if unclear or (not widths <= {2} and widths != {3}):
         raise DataTypeError(
             f"edges = {edges!r:.60} are not a collection of pairs of nodes, or of triples with a "
-            "weight."
+            "weight; pass tuples, or an adjacency matrix as an array."
         )
     if widths <= {2}:
         return items, None
