@@ -266,7 +266,8 @@ inline Features weisfeiler_lehman(const Batch& batch, std::int64_t depth, Base b
                      distances.from(batch, g, u);
                      for (std::int64_t v = 0; v < n; ++v) {
                        if (v == u || distances[v] == kFar) continue;
-                       const std::uint64_t length = mixed(std::bit_cast<std::uint64_t>(Distances::rounded(distances[v])));
+                       const std::uint64_t length =
+                           mixed(std::bit_cast<std::uint64_t>(Distances::rounded(distances[v])));
                        for (std::int64_t round = 0; round <= depth; ++round) {
                          const std::uint64_t* of = labels.data() + round * n;
                          counts.add(combined(combined(of[u], of[v]), length));

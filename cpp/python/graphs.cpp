@@ -264,8 +264,8 @@ void bind_graphs(nb::module_& m) {
         "Sums of common walks of all pairs of graphs, from their spectra.");
   m.def("labelled_graph_walks", &labelled_walks, "a"_a, "b"_a, "weight"_a, "symmetric"_a,
         "threads"_a = 1, "Sums of common walks of all pairs of labelled graphs.");
-  m.def("attributed_paths", &attributed_paths, "a"_a, "b"_a, "values"_a, "first"_a,
-        "threads"_a = 1, "Sums over pairs of equally long paths of the values of their ends.");
+  m.def("attributed_paths", &attributed_paths, "a"_a, "b"_a, "values"_a, "first"_a, "threads"_a = 1,
+        "Sums over pairs of equally long paths of the values of their ends.");
 }
 
 }  // namespace mercer::python

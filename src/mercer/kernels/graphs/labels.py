@@ -7,7 +7,6 @@ m^2 / 2^65: 3e-8 for a million labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -22,7 +21,7 @@ from mercer.kernels.containers import is_missing
 _WHOLE = range(-(2**63), 2**63)
 
 
-def label_codes(labels: Iterable[Any], what: str) -> Array:
+def label_codes(labels: Any, what: str) -> Array:
     """The codes of labels, as uint64; `what` names the labels in errors.
 
     The rows of a table are labels too. Numbers of one value have one code, whatever their type.
@@ -31,7 +30,7 @@ def label_codes(labels: Iterable[Any], what: str) -> Array:
         array = np.asarray(labels)
         labels = array if array.dtype == np.int64 else labels
     if _are_whole(labels):
-        return labels.astype(np.int64, copy=False).view(np.uint64)
+        return np.asarray(labels, np.int64).view(np.uint64)
     if isinstance(labels, np.ndarray):
         labels = map(tuple, labels.tolist()) if labels.ndim == 2 else labels.tolist()
     try:

@@ -118,7 +118,7 @@ class ShortestPath(FeatureKernel, EncodedKernel):
             first = part.start if A is B else len(B)
             values = self.attribute_kernel(rows[nodes], points).astype(float, copy=False)
             sides = A.take(part).arrays, B.arrays
-            total[part] = _core.attributed_paths(*sides, values, first, thread_count())
+            total[part] = np.asarray(_core.attributed_paths(*sides, values, first, thread_count()))
         return np.tril(total) + np.tril(total, -1).T if A is B else total
 
     # Counts are features of graphs without attributes. Others are compared by pairs.
