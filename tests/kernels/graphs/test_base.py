@@ -86,6 +86,22 @@ def test_matrices_are_positive_semi_definite(kernel: mc.Kernel, parts: tuple[str
         assert values[0] >= -1e-12 * max(values[-1], 1.0)
 
 
+@kernels
+def test_the_number_of_threads_changes_nothing(kernel: mc.Kernel, parts: tuple[str, ...]) -> None:
+    graphs = [
+        loops.as_graph(case, *parts)
+        for case in loops.random_cases(8, 60, most=30)
+        if len(case["edges"]) < 150
+    ]
+    # Enough for several threads: samples and walks cost more than labels and paths.
+    expensive = isinstance(kernel, mc.RandomWalk) or getattr(kernel, "size", 0) == 5
+    many = (10 if expensive else 100) * graphs
+    with mc.threads(1):
+        one = kernel(many, graphs[:5])
+    with mc.threads(3):
+        assert_array_equal(kernel(many, graphs[:5]), one)
+
+
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_graphs_in_a_data_frame_beside_numbers(make: Any) -> None:
     graphs = made(3, ("labels",))
