@@ -549,7 +549,7 @@ void all_pairs(std::int64_t rows, std::int64_t columns, bool symmetric, double w
 // path or u is v.
 struct PathLengths {
   std::vector<double> levels;
-  std::vector<std::int64_t> places;
+  std::vector<std::int32_t> places;
 
   void measure(const Batch& batch, std::int64_t g, Distances& distances, Worker& worker) {
     const std::int64_t n = batch.nodes(g);
@@ -567,7 +567,8 @@ struct PathLengths {
     if (!levels.empty() && levels.back() == kFar) levels.pop_back();
     places.reserve(lengths.size());
     for (const double length : lengths)
-      places.push_back(std::lower_bound(levels.begin(), levels.end(), length) - levels.begin());
+      places.push_back(static_cast<std::int32_t>(
+          std::lower_bound(levels.begin(), levels.end(), length) - levels.begin()));
   }
 };
 
@@ -617,7 +618,7 @@ class PathPairs {
       for (std::int64_t s = 0; s < m; ++s) {
         const double value = values_[static_cast<std::size_t>(u * m + s)];
         if (value == 0.0) continue;
-        const std::int64_t* places = of_b.places.data() + s * m;
+        const std::int32_t* places = of_b.places.data() + s * m;
         double inner = 0.0;
         for (std::int64_t t = 0; t < m; ++t)
           inner += sums_[static_cast<std::size_t>(places[t] * m + t)];
@@ -644,9 +645,9 @@ class PathPairs {
 };
 
 // `values` are those of a kernel of nodes: the nodes of all graphs of `a`, one graph after another,
-// with those of `b`. Only pairs of graphs with j <= first + i are computed.
+// with those of `b`. Of a symmetric matrix only pairs with j <= i are computed.
 inline void attributed_paths(const Batch& a, const Batch& b, const double* values,
-                             std::int64_t stride, std::int64_t first, double* out, Run run) {
+                             std::int64_t stride, bool symmetric, double* out, Run run) {
   const std::vector<PathLengths> of_a = path_lengths(a, run), of_b = path_lengths(b, run);
   std::vector<std::int64_t> rows(1, 0), columns(1, 0);
   for (std::int64_t i = 0; i < a.graphs; ++i) rows.push_back(rows.back() + a.nodes(i));
@@ -656,7 +657,7 @@ inline void attributed_paths(const Batch& a, const Batch& b, const double* value
   auto body = [&](Worker& worker) {
     PathPairs pair;
     for (std::int64_t i; (i = worker.next_unit()) >= 0;)
-      for (std::int64_t j = 0; j <= std::min(first + i, b.graphs - 1); ++j) {
+      for (std::int64_t j = 0; j < (symmetric ? i + 1 : b.graphs); ++j) {
         const auto row = static_cast<std::size_t>(i), column = static_cast<std::size_t>(j);
         out[i * b.graphs + j] = pair.sum(a, i, of_a[row], b, j, of_b[column],
                                          values + rows[row] * stride + columns[column], stride);

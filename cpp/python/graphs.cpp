@@ -236,7 +236,7 @@ nb::object labelled_walks(nb::handle left, nb::handle right, double weight, bool
 }
 
 nb::object attributed_paths(nb::handle left, nb::handle right, const Matrix<double>& values,
-                            std::int64_t first, int threads) {
+                            bool symmetric, int threads) {
   const Batch a = batch_of(left), b = batch_of(right);
   std::int64_t rows = 0, columns = 0;
   for (std::int64_t i = 0; i < a.graphs; ++i) rows += a.nodes(i);
@@ -244,8 +244,9 @@ nb::object attributed_paths(nb::handle left, nb::handle right, const Matrix<doub
   require(static_cast<std::int64_t>(values.shape(0)) == rows &&
               static_cast<std::int64_t>(values.shape(1)) == columns && values.stride(1) == 1,
           "attributed_paths: one value for each pair of nodes.");
-  return matrix_of(a, b, false, [&](double* out) {
-    graphs::attributed_paths(a, b, values.data(), values.stride(0), first, out, run_with(threads));
+  return matrix_of(a, b, symmetric, [&](double* out) {
+    graphs::attributed_paths(a, b, values.data(), values.stride(0), symmetric, out,
+                             run_with(threads));
   });
 }
 
@@ -264,8 +265,8 @@ void bind_graphs(nb::module_& m) {
         "Sums of common walks of all pairs of graphs, from their spectra.");
   m.def("labelled_graph_walks", &labelled_walks, "a"_a, "b"_a, "weight"_a, "symmetric"_a,
         "threads"_a = 1, "Sums of common walks of all pairs of labelled graphs.");
-  m.def("attributed_paths", &attributed_paths, "a"_a, "b"_a, "values"_a, "first"_a, "threads"_a = 1,
-        "Sums over pairs of equally long paths of the values of their ends.");
+  m.def("attributed_paths", &attributed_paths, "a"_a, "b"_a, "values"_a, "symmetric"_a,
+        "threads"_a = 1, "Sums over pairs of equally long paths of the values of their ends.");
 }
 
 }  // namespace mercer::python

@@ -134,8 +134,8 @@ void test_attributed_paths(const Graphs& made) {
     const graphs::Batch batch = made.batch(weighted);
     const auto count = static_cast<std::size_t>(batch.graphs);
     std::vector<double> out(count * count, 0.0), half(count * count, 0.0);
-    graphs::attributed_paths(batch, batch, ones.data(), nodes, batch.graphs, out.data(), {2, {}});
-    graphs::attributed_paths(batch, batch, ones.data(), nodes, 0, half.data(), {1, {}});
+    graphs::attributed_paths(batch, batch, ones.data(), nodes, false, out.data(), {2, {}});
+    graphs::attributed_paths(batch, batch, ones.data(), nodes, true, half.data(), {1, {}});
     const graphs::Features features =
         graphs::weisfeiler_lehman(batch, 0, graphs::Base::shortest_path, {1, {}});
     std::vector<std::map<std::uint64_t, double>> counts(count);

@@ -139,6 +139,19 @@ def test_attributes_that_are_no_vectors_are_refused(values: Any) -> None:
         mc.Propagation(node_attributes="position")([source])
 
 
+def test_networkx_graphs_without_nodes_have_attributes_too() -> None:
+    nx = pytest.importorskip("networkx")
+    source = nx.Graph([(0, 1)])
+    nx.set_node_attributes(source, {0: [0.0, 1.0], 1: [1.0, 1.0]}, "position")
+    for kernel in (
+        mc.Propagation(2, node_attributes="position"),
+        mc.ShortestPath(None, node_attributes="position"),
+    ):
+        K = kernel([nx.Graph(), source])
+        assert K[1, 1] > 0
+        assert not K[0].any()
+
+
 def test_networkx_graphs_that_are_incomplete_are_refused() -> None:
     nx = pytest.importorskip("networkx")
     source = nx.path_graph(3)

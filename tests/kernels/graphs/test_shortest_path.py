@@ -11,7 +11,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import graph_loops as loops
 import mercer as mc
-from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
+from mercer import memory
+from mercer.exceptions import (
+    DataError,
+    MemoryForecastError,
+    NoFeatureMapError,
+    ParameterError,
+)
 from mercer.kernels.graphs import shortest_path
 
 CASES = loops.random_cases(9, 25, loops=True)
@@ -94,7 +100,7 @@ def test_attributes_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     graphs = [loops.as_graph(case, "attributes") for case in CASES]
     k = mc.ShortestPath(None, node_attributes="x")
     K, L = k(graphs), k(graphs[:9], graphs)
-    monkeypatch.setattr(shortest_path, "_MOST_VALUES", 700)
+    monkeypatch.setattr(shortest_path, "_MOST_NODES", 20)
     assert_allclose(k(graphs), K, rtol=1e-13)
     assert_allclose(k(graphs[:9], graphs), L, rtol=1e-13)
 
@@ -130,3 +136,13 @@ def test_attributes_of_other_numbers_are_refused() -> None:
         k([one], [two])
     with pytest.raises(DataError, match="ShortestPath: nodes have from 1 to 2 attributes"):
         k([one, two])
+
+
+def test_distances_that_do_not_fit_in_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 10**9)
+    long = np.c_[np.arange(19_999), np.arange(1, 20_000)]
+    graph = mc.Graph(long, node_attributes=np.zeros((20_000, 1)))
+    with pytest.raises(
+        MemoryForecastError, match=r"all nodes of the graphs \(up to 20,000 nodes\)"
+    ):
+        mc.ShortestPath(None, node_attributes="x")([graph])

@@ -98,12 +98,14 @@ def _table(parts: list[Any]) -> Any:
     """Numbers or vectors of all nodes side by side."""
     try:
         columns = [np.asarray(part, dtype=float) for part in parts]
+        if any(column.ndim not in (1, 2) for column in columns):
+            raise ValueError
     except (TypeError, ValueError):
         raise DataTypeError(
             "node_attributes are not numbers, or not vectors of one length; pass such attributes, "
             "or use a kernel of labels."
         ) from None
-    return np.concatenate([column.reshape(len(column), -1) for column in columns], axis=1)
+    return np.concatenate([c if c.ndim == 2 else c[:, None] for c in columns], axis=1)
 
 
 def _from_geometric(source: Any, names: Names) -> Graph:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer import _core
+from mercer import _core, memory
 from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel, Scope
@@ -20,8 +20,8 @@ from mercer.kernels.views import Columns, View
 from mercer.parallel import thread_count
 from mercer.program.expression import Expr
 
-#: Most values of the kernel of attributes that are held at once.
-_MOST_VALUES = 2**23
+#: Most nodes on one side of a block of values of the kernel of attributes; one graph may have more.
+_MOST_NODES = 2048
 
 
 class ShortestPath(FeatureKernel, EncodedKernel):
@@ -112,13 +112,15 @@ class ShortestPath(FeatureKernel, EncodedKernel):
                 f"compared with graphs whose nodes have {columns.shape[1]}; give all nodes the "
                 "same attributes."
             )
-        points = self.attribute_kernel.prepare(columns, copy=False)
-        for part, nodes in _parts(A, len(columns)):
-            # Half of the pairs suffice for a symmetric matrix.
-            first = part.start if A is B else len(B)
-            values = self.attribute_kernel(rows[nodes], points).astype(float, copy=False)
-            sides = A.take(part).arrays, B.arrays
-            total[part] = np.asarray(_core.attributed_paths(*sides, values, first, thread_count()))
+        _require_memory(A, B)
+        for part, nodes in _parts(A):
+            for other, others in _parts(B):
+                if A is B and other.start > part.start:  # the mirror image of another block
+                    continue
+                values = self.attribute_kernel(rows[nodes], columns[others]).astype(float)
+                mirrored = A is B and part == other
+                block = A.take(part).arrays, B.take(other).arrays, values, mirrored
+                total[part, other] = np.asarray(_core.attributed_paths(*block, thread_count()))
         return np.tril(total) + np.tril(total, -1).T if A is B else total
 
     # Counts are features of graphs without attributes. Others are compared by pairs.
@@ -146,12 +148,22 @@ def _attributes(batch: GraphBatch) -> Array:
     return np.concatenate([batch.attributes[first:last] for first, last in spans])
 
 
-def _parts(batch: GraphBatch, width: int) -> Iterator[tuple[slice, slice]]:
-    """Graphs, and their nodes, for which the values with `width` other nodes fit in memory."""
+def _require_memory(A: GraphBatch, B: GraphBatch) -> None:
+    """Refuse graphs whose distances between all nodes do not fit in memory."""
+    squares = [(batch.ends - batch.starts) ** 2 for batch in (A, B)]
+    largest = max(int(square.max()) for square in squares)
+    memory.require(
+        sum(4 * int(square.sum()) for square in squares) + 24 * largest,
+        f"the distances between all nodes of the graphs (up to {int(largest**0.5):,} nodes)",
+        "pass smaller graphs, or use Propagation, which needs no distances",
+    )
+
+
+def _parts(batch: GraphBatch) -> Iterator[tuple[slice, slice]]:
+    """Graphs with few nodes together, one after another, and their nodes."""
     ends = np.cumsum(batch.ends - batch.starts)
     start = done = 0
     while start < len(batch):
-        stop = int(np.searchsorted(ends, done + _MOST_VALUES // width, side="right"))
-        stop = max(stop, start + 1)
+        stop = max(start + 1, int(np.searchsorted(ends, done + _MOST_NODES, side="right")))
         yield slice(start, stop), slice(done, int(ends[stop - 1]))
         start, done = stop, int(ends[stop - 1])
