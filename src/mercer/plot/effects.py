@@ -19,7 +19,7 @@ from mercer.kernels.containers import as_table, tabular
 from mercer.kernels.points import Points
 from mercer.kernels.views import Select, Warp
 from mercer.models.effects import Effects
-from mercer.plot.canvas import BLUE, GREY, Display
+from mercer.plot.canvas import BLUE, GREY, Display, described, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,6 +54,8 @@ class EffectsDisplay(Display):
         The effects, as ``model.effects`` returns them.
     panels : list of Panel
         The terms to draw, with the values of their columns.
+    title : str
+        The title of a new figure, by default the model and its kernel.
 
     Attributes
     ----------
@@ -101,7 +103,8 @@ class EffectsDisplay(Display):
         effects = estimator.effects(X, output=output)
         panels = [_panel(i, kernel, X) for i, kernel in enumerate(effects.kernels)]
         drawn = [p for p in panels if np.ptp(effects.values[:, p.term]) > 0]
-        return cls(effects=effects, panels=drawn or panels).plot(ax, **plot_kwargs)
+        display = cls(effects=effects, panels=drawn or panels, title=described(estimator))
+        return display.plot(ax, **plot_kwargs)
 
     def plot(self, ax: Any = None, *, coverage: float = 0.95, color: str = BLUE) -> Self:
         """Draw the display.
@@ -122,6 +125,8 @@ class EffectsDisplay(Display):
             )
         self.axes_ = self._panels_on(ax)
         self._draw_on(self.axes_[0])
+        if ax is None:
+            self.figure_.suptitle(wrapped(self.title), fontsize="medium")
         std = self.effects.std
         half = None if std is None else ndtri((1 + coverage) / 2) * std
         curves = []
