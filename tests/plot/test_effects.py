@@ -34,9 +34,7 @@ def test_one_number_is_a_curve_with_a_band() -> None:
     upper = effects.values[:, 0] + ndtri(0.95) * effects.std[:, 0]
     assert reached == pytest.approx(upper.max())
     assert display.axes_[0].get_title() == f"RBF.on(0), dof {effects.dof[0]:.1f}"
-    assert (
-        display.figure_.get_suptitle() == "GaussianProcessRegressor, RBF().on(0) + Linear().on(1)"
-    )
+    assert display.figure_.get_suptitle() == "GaussianProcessRegressor: effects of 2 terms"
     assert display.axes_[0].get_xlabel() == "x0"
     assert display.axes_[0].get_ylim() == display.axes_[1].get_ylim()
 

@@ -200,12 +200,12 @@ def shortened(kernel: Kernel) -> str:
     return re.sub(r"\[([^][,]+), (?:[^][,]+, ){2,}([^][,]+)\]", r"[\1, ..., \2]", text)
 
 
-def wrapped(text: str) -> str:
+def wrapped(text: str, width: int = _LINE) -> str:
     """A title on few lines; each line that the text has is wrapped."""
     lines = [
         line
         for part in text.split("\n")
-        for line in textwrap.wrap(part, _LINE, max_lines=_LINES, placeholder=" ...")
+        for line in textwrap.wrap(part, width, max_lines=_LINES, placeholder=" ...")
     ]
     return "\n".join(lines)
 
