@@ -26,9 +26,9 @@ from mercer.validity.matrix import (
 _DENSE_LIMIT = 3000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """The verdict of :func:`check`; its ``str`` is one sentence, its ``bool`` is ``valid is True``.
+    """The verdict of :func:`check`; it is shown as one sentence, its ``bool`` is ``valid is True``.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Report:
     def __bool__(self) -> bool:
         return self.valid is True
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         kind = "positive semi-definite"
         if self.conditional:
             kind = f"conditionally {kind}"
