@@ -83,7 +83,7 @@ def test_bad_input_is_refused() -> None:
         draw("rfb")
     with pytest.raises(ParameterError, match="KernelDisplay: kernel = 3 is not a kernel; pass a"):
         draw(3)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=r"1 column\(s\) can be drawn"):
+    with pytest.raises(DataError, match=r"1 column can be drawn"):
         draw(mc.RBF(), np.ones((3, 2)))
     with pytest.raises(DataTypeError, match="does not hold numbers"):
         draw(mc.RBF(), ["a", "b"])

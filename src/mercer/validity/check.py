@@ -13,6 +13,7 @@ from scipy.linalg.lapack import dpotrf
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from mercer.exceptions import ParameterError
+from mercer.kernels.names import kernel_of
 from mercer.validity.matrix import (
     Floats,
     Standard,
@@ -108,8 +109,9 @@ def check(
 
     Parameters
     ----------
-    kernel : callable or array-like of shape (n, n)
-        A matrix, or anything for which ``kernel(X)`` is the matrix.
+    kernel : callable, str or array-like of shape (n, n)
+        A matrix, or anything for which ``kernel(X)`` is the matrix, or the name of a kernel, such
+        as "sigmoid".
     X : object, optional
         The points, when `kernel` is a callable.
     conditional : bool, default=False
@@ -146,6 +148,9 @@ def check(
 
 
 def _evaluate(kernel: Callable[[Any], ArrayLike] | ArrayLike, X: Any) -> NDArray[Any]:
+    if isinstance(kernel, str):
+        named = kernel_of("check", kernel, X)
+        kernel = named if X is None else named.resolve(X)
     # Test for a lazy Gram or sparse matrix first, because these are callable too.
     if hasattr(kernel, "toarray") or not callable(kernel):
         if X is not None:
