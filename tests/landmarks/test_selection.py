@@ -250,6 +250,6 @@ def test_kernels_may_be_named() -> None:
     data = np.random.default_rng(0).normal(size=(30, 2))
     named = select("rbf", data, n_landmarks=5, random_state=0)
     expected = select(mc.RBF("scale"), data, n_landmarks=5, random_state=0)
-    np.testing.assert_array_equal(named.rows, expected.rows)
+    np.testing.assert_array_equal(named.indices, expected.indices)
     with pytest.raises(ParameterError, match="select: kernel = 'rfb' is not the name of a kernel"):
         select("rfb", data)
