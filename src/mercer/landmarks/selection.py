@@ -22,6 +22,7 @@ from mercer.checks import is_count, require_count, require_finite_values, requir
 from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError, warn
 from mercer.kernels.base import Kernel, checked_weight, validated
 from mercer.kernels.containers import ingest, len_of
+from mercer.kernels.names import KernelLike, kernel_of
 from mercer.kernels.points import Points
 from mercer.kernels.special import White
 from mercer.landmarks.kmeans_plus_plus import far_seeds
@@ -65,7 +66,7 @@ class Landmarks:
 
 
 def select(
-    kernel: Kernel,
+    kernel: KernelLike,
     points: Any,
     how: Any = "rpcholesky",
     n_landmarks: int = 100,
@@ -78,8 +79,8 @@ def select(
 
     Parameters
     ----------
-    kernel : Kernel
-        Any kernel without `White`.
+    kernel : Kernel, str or callable
+        Any kernel without `White`, as estimators take it.
     points : array-like, sparse matrix, data frame, sequence or Points
         The data.
     how : str, array of int, or data
@@ -117,7 +118,8 @@ def select(
     2
     """
     chosen = n_landmarks, random_state
-    return select_points("select", kernel, points, how, *chosen, sample_weight, alpha=alpha)
+    made = kernel_of("select", kernel, points)
+    return select_points("select", made, points, how, *chosen, sample_weight, alpha=alpha)
 
 
 def select_points(

@@ -377,7 +377,7 @@ def widest(kernels: Sequence[Kernel], rows: RowSource) -> Kernel:
 # The table ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Forecast:
     """What every solver would take, and which one is taken.
 
@@ -403,7 +403,7 @@ class Forecast:
     chosen: Any
     reason: str
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [f"{'solver':<24} {'memory':>10} {'time':>11}"]
         for cost in self.costs:
             taken = type(cost.solver) is type(self.chosen) and self.is_possible
