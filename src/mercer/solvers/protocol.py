@@ -289,7 +289,8 @@ class RidgeTask(FitTask):
 
     fit_intercept: bool  # whether there is a constant b
     alphas: Array  # (a,): the candidates; one if alpha is given, none for the default grid
-    criterion: str = "loo"  # what chooses among several: "loo" or "gcv"
+    # what chooses among several: "loo", "gcv", or "cv", which is "loo" of folds
+    criterion: str = "loo"
     compares: bool = False  # whether kernels are compared, by the criterion even for one alpha
     # report(answer), with a function that makes an answer of the current iterate, after each
     # iteration; True stops
