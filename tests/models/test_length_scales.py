@@ -260,9 +260,7 @@ def test_folds_are_those_of_a_grid_search(name: str, grouped: bool) -> None:
     search = GridSearchCV(ridge(name), grid, cv=PredefinedSplit(folds), scoring=error)
     search.fit(X, NOISY)
     tolerance = 1e-4 if name == "ConjugateGradient" else 1e-7
-    assert_allclose(
-        model.search_errors_[0], -search.cv_results_["mean_test_score"], rtol=tolerance
-    )
+    assert_allclose(model.search_errors_[0], -search.cv_results_["mean_test_score"], rtol=tolerance)
     assert model.alpha_ == search.best_params_["alpha"]
     assert_allclose(model.predict(Z), search.predict(Z), rtol=tolerance)
 

@@ -48,17 +48,24 @@ class LeftOut:
         return merged[self.row_of] + (targets - self.part.targets[self.row_of])
 
 
-def left_out(kernel: Kernel, rows: RowSource, groups: Codes | None = None) -> LeftOut | None:
-    """What is left out together; None if every row is left out alone, as those of a stream are."""
+def left_out(
+    kernel: Kernel, rows: RowSource, groups: Codes | None = None, folds: bool = False
+) -> LeftOut | None:
+    """What is left out together: folds of rows, groups, or a row with its copies.
+
+    None if every row is left out alone, as those of a stream are.
+    """
     if not isinstance(rows, InMemory):
         return None
+    if folds:
+        return _in_folds(kernel, rows.part, groups)
     if groups is not None:
         return LeftOut(rows.part, groups=groups)
     codes = copies(kernel, rows.part.points)
     return None if codes is None else merged(rows.part, codes)
 
 
-def in_folds(kernel: Kernel, part: RowBlock, groups: Codes | None = None) -> LeftOut:
+def _in_folds(kernel: Kernel, part: RowBlock, groups: Codes | None) -> LeftOut:
     """Folds of rows that are left out together; rows of weight zero are in none of them."""
     rows = np.flatnonzero(part.mass > 0)
     codes = copies(kernel, part.points[rows]) if groups is None else groups[rows]

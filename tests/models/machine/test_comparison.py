@@ -132,7 +132,6 @@ def test_cross_validation_is_that_of_fits_without_each_fold(
     assert search.criterion_ == "cv"
 
 
-
 class Table:
     """A criterion with given losses."""
 

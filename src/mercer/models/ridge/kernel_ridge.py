@@ -18,9 +18,9 @@ from mercer.kernels.names import KernelLike
 from mercer.models.length_scales import candidates, checked_alphas, end_of_alphas, end_of_lengths
 from mercer.models.representer import FeatureRepresenterModel
 from mercer.models.results import RidgePath
-from mercer.models.ridge.default_kernels import compared_rows, default_kernels
+from mercer.models.ridge.default_kernels import COMPARED_ROWS, compared_rows, default_kernels
 from mercer.models.ridge.diagnostics import RidgeDiagnostics, Training
-from mercer.rows.left_out import Codes, LeftOut, group_codes, in_folds, left_out
+from mercer.rows.left_out import LeftOut, group_codes, left_out
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.solvers.dense import Cholesky, Spectral
 from mercer.solvers.forecast import Forecast, RidgeFit, choose, forecast, priced, widest
@@ -46,8 +46,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     kernel : Kernel, str or callable, optional
         Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
         with other columns than numbers or with missing values. It says what X may be. Without a
-        kernel, "loo" and "cv" compare two: the RBF with a Laplacian kernel, or the kernel of a table with
-        that of its decorrelated numbers. Of more than 300 rows, 300 decide.
+        kernel, "loo" and "cv" compare two: the RBF with a Laplacian kernel, or the kernel of a
+        table with that of its decorrelated numbers. Of more than 300 rows, 300 decide.
     alpha : float or {"loo", "cv", "gcv"}, default=1.0
         Weight of the squared norm. 0 gives the interpolant of least norm (least squares where no
         function interpolates). "loo" takes the alpha of `alphas` with the least mean squared
@@ -58,9 +58,9 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     fit_intercept : bool, default=True
         Whether to fit the constant b, which is not penalised.
     alphas : array-like of float, optional
-        The grid for "loo", "cv" and "gcv". By default 25 values, evenly spaced in logarithm, from 1e-8
-        (or n times the rounding unit of the data, if that is more) to n times the mean of w_i K_ii,
-        the same for all kernels of a search: K is that of the first.
+        The grid for "loo", "cv" and "gcv". By default 25 values, evenly spaced in logarithm, from
+        1e-8 (or n times the rounding unit of the data, if that is more) to n times the mean of
+        w_i K_ii, the same for all kernels of a search: K is that of the first.
     length_scales : "auto", sequence or dict, optional
         Length-scales searched together with alpha, by the criterion of alpha, or by leave-one-out
         if alpha is a number. "auto" multiplies every ``length_scale`` in the kernel that is not
@@ -236,7 +236,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             self.solver_ = self._chosen_solver(rows, kernels, searches=self._searches)
             with self._iterations(X, y, None) as report:
                 groups = self._training.groups
-                out = _left_out(self, rows, groups) if self._searches else None
+                folds = self.alpha == "cv"
+                out = left_out(self.kernel_, rows, groups, folds) if self._searches else None
                 tasks = [self._task(kernel, rows, report, out) for kernel in kernels]
                 if self._searches:
                     searched = self.solver_.search(tasks)
@@ -415,7 +416,10 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         """The fit, as solvers price it."""
         smallest = float(_given_alphas(self).min(initial=np.inf))
         kernel = kernels[0] if len(kernels) == 1 else widest(kernels, rows)
-        return RidgeFit(kernel, rows, smallest, searches, len(kernels))
+        chooses = searches and self.kernel is None and self.length_scales is None
+        pilot = (2, COMPARED_ROWS) if chooses and len(kernels) == 1 < len(rows) else (0, 0)
+        folds = self.alpha == "cv"
+        return RidgeFit(kernel, rows, smallest, searches, len(kernels), pilot, folds)
 
     def _chosen_solver(
         self, rows: RowSource, kernels: Sequence[Kernel], *, searches: bool
@@ -522,16 +526,10 @@ def _candidates(
     if not chooses:
         return kernels[-1:]
     part, groups = InMemory(rows.rows_at(some)), model._training.groups
-    out = _left_out(model, part, None if groups is None else groups[some])
+    groups = None if groups is None else groups[some]
+    out = left_out(model.kernel_, part, groups, model.alpha == "cv")
     tasks = [model._task(kernel, part, out=out) for kernel in kernels]
     return (kernels[Cholesky().search(tasks).best],)
-
-
-def _left_out(model: KernelRidge, rows: RowSource, groups: Codes | None) -> LeftOut | None:
-    """What is left out to compare candidates: folds of rows, groups, or each row."""
-    if model.alpha == "cv" and isinstance(rows, InMemory):
-        return in_folds(model.kernel_, rows.part, groups)
-    return left_out(model.kernel_, rows, groups)
 
 
 def _given_alphas(model: KernelRidge) -> Array:
