@@ -23,6 +23,7 @@ from mercer.models.online.perceptron import KernelPerceptron
 from mercer.models.svm.base import SupportVectorMachine
 from mercer.models.svm.classification import SVC
 from mercer.models.svm.detection import SupportVectorDetector
+from mercer.models.svm.multiclass import SupportVectorClassifier
 from mercer.models.svm.regression import SupportVectorRegressor
 from mercer.models.svm.search import SVCSearch
 from mercer.parallel import thread_count
@@ -60,6 +61,8 @@ _STORED_ROWS = 2048
 _FOLD_FITS = 4.0
 # Memory of probabilities for each row, over that of a fit.
 _FOLD_ROWS = 2.6
+# Seconds and bytes of the machine of a class or a pair of classes, beside its kernel values.
+_FUNCTION_SECONDS, _FUNCTION_SIZE = 1.2e-5, 3.3e3
 # The time to store a kernel value, in kernel values.
 _STORED_PAIRS = 2.0
 # Length-scales that a search compares by default.
@@ -125,20 +128,29 @@ def forecast(model: KernelEstimator | SVCSearch, X: Any, y: ArrayLike | None = N
         return _search(clone(model), X, y)
     for kind, fit in _FITS:
         if isinstance(model, kind):
-            return _one_way(clone(model), X, _adapted(model, fit))
+            return _one_way(clone(model), X, _adapted(model, fit, y))
     raise ParameterTypeError(
         f"forecast: model is a {type(model).__name__}, whose cost is not known; pass a regressor, "
         "classifier or detector of mercer, such as KernelRidge() or SVC(), or SVCSearch()."
     )
 
 
-def _adapted(model: Any, fit: _Fit) -> _Fit:
-    """The cost with the parameters of the model that change it."""
+def _adapted(model: Any, fit: _Fit, y: ArrayLike | None) -> _Fit:
+    """The cost with the classes, and with the parameters of the model that change it."""
     if isinstance(model, SupportVectorDetector):  # a share nu of the rows are support vectors
         return replace(fit, pairs=2 * float(model.nu) * fit.pairs)
-    if getattr(model, "probability", False):
-        return replace(fit, fits=_FOLD_FITS, row_size=_FOLD_ROWS * fit.row_size)
-    return fit
+    if not isinstance(model, SupportVectorClassifier):
+        return fit
+    fits, rows = (_FOLD_FITS, _FOLD_ROWS) if model.probability else (1.0, 1.0)
+    classes = 2 if y is None else len(np.unique(np.asarray(y)))
+    functions = classes * (classes - 1) / 2 if model.multi_class == "ovo" else classes
+    return replace(
+        fit,
+        fits=fits,
+        seconds=fit.seconds + fits * functions * _FUNCTION_SECONDS,
+        size=fit.size + rows * functions * _FUNCTION_SIZE,
+        row_size=rows * fit.row_size,
+    )
 
 
 def _one_way(model: Any, X: Any, fit: _Fit) -> Forecast:
@@ -170,7 +182,7 @@ def _search(model: SVCSearch, X: Any, y: ArrayLike | None) -> Forecast:
     fits = kernels * len(model.Cs) * folds
     why = f"it fits {fits} machines, {kernels * len(model.Cs)} candidates on {folds} folds"
     fixed = LEAST_SECONDS + _SEARCH_SECONDS * fits
-    fit = _Fit(_SEARCH_PAIRS * fits, 12e3, seconds=fixed, matrices=1.7, gain=0.5, why=why)
+    fit = _Fit(_SEARCH_PAIRS * fits, row_size=12e3, seconds=fixed, matrices=1.7, gain=0.5, why=why)
     priced = _one_way(machine, X, fit)
     return replace(priced, costs=(replace(priced.costs[0], solver=model),), chosen=model)
 

@@ -41,6 +41,8 @@ SPECTRAL_MATRICES = 5.1
 NEWTON_MATRICES = 4.2
 #: Copies of a machine with several functions that are fitted together.
 JOINT_MATRICES = 3.2
+#: Vectors of rows for each of these functions, in iterations.
+ITERATION_VECTORS = 80.0
 #: Copies of a machine with several functions, each of whose steps takes a factor for each.
 DIRECT_JOINT_MATRICES = 4.0
 #: Copies of a machine whose loss has kinks.

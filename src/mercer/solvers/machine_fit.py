@@ -12,6 +12,7 @@ from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import (
     DIRECT_JOINT_MATRICES,
     FREE_MATRICES,
+    ITERATION_VECTORS,
     JOINT_MATRICES,
     KINKED_MATRICES,
     NEWTON_MATRICES,
@@ -72,9 +73,13 @@ class MachineFit(Priced):
     own_products: ClassVar[float] = 30.0
     #: Products for functions that are fitted together, with a preconditioner of their mean.
     joint_products: ClassVar[float] = 120.0
-    #: Products for all of them, and rank of the preconditioner, with the matrix stored.
-    stored_products: ClassVar[float] = 200.0
+    #: Products for all of them with the matrix stored, times the cube root of their number: the
+    #: second derivatives of many classes are small.
+    stored_products: ClassVar[float] = 290.0
+    #: Rank of the preconditioner with the matrix stored.
     joint_rank: ClassVar[float] = 1000.0
+    #: Right-hand sides that iterations for one of them take the memory of.
+    joint_columns: ClassVar[int] = 9
     #: Operations for each entry of the matrix and of its factor that a product reads from memory.
     stored_entry: ClassVar[float] = 50.0
     factor_entry: ClassVar[float] = 200.0
@@ -123,7 +128,7 @@ class MachineFit(Priced):
             steps,
             self.outputs,
             coupled,
-            columns=coupled,
+            columns=self.joint_columns * coupled if coupled > 1 else 1,
             preconditioners=self._preconditioners,
             landmark_work=self._landmark_work,
             uses_threads=self.smooth,  # steps for losses with kinks factorise few rows at a time
@@ -214,8 +219,9 @@ class MachineFit(Priced):
         if k > 1 and takes_products(k, self.n):
             rank, both = min(n, self.joint_rank), 2.0 * k
             entries = (self.stored_entry + both) * n + (self.factor_entry + 2 * both) * rank
-            products = self._fits * self.stored_products
-            return JOINT_MATRICES, products * entries * n + eigenvectors(rank)
+            products = self._fits * self.stored_products / np.cbrt(k)
+            matrices = JOINT_MATRICES + ITERATION_VECTORS * k / n
+            return matrices, products * entries * n + eigenvectors(rank)
         if k > 1:
             return DIRECT_JOINT_MATRICES * k, steps * self.joint_cubes * k * n**3
         return NEWTON_MATRICES, steps * (CHOLESKY * n + self.step_squares) * n**2
