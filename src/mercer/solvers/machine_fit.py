@@ -96,7 +96,7 @@ class MachineFit(Priced):
     kinked_search_matrices: ClassVar[int] = 2
     #: Newton steps for each function.
     steps: ClassVar[int] = 7
-    #: Operations over n^2 of a Newton step, beside those of its factor.
+    #: Operations over n^2 of a Newton step, beside its factor.
     step_squares: ClassVar[float] = 250.0
     #: Work of a step over landmarks or features, in sums over their pairs.
     span_work: ClassVar[float] = 1.4
