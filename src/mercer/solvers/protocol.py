@@ -47,8 +47,8 @@ FEW_ROWS = 1000
 MOMENT = 1e11
 #: Operations over n^3 of a Cholesky factor, which is slower than matrix products.
 CHOLESKY = 0.5
-#: Operations over n^3 of an eigendecomposition, which is slower than matrix products.
-EIGENVECTORS = 20.0
+# Operations over n^3 and over n^2 of an eigendecomposition, which is slower than matrix products.
+_EIGENVECTORS, _EIGENVECTOR_ROWS = 6.0, 2_300.0
 #: Operations that take one core about half a minute: the most that machines take to be exact.
 PATIENCE = 2e12
 #: Rank of the preconditioner over the root of n, for a ridge problem.
@@ -71,6 +71,11 @@ MANY_ROWS = "many rows"
 MANY_FEATURES = "as many features as rows"
 #: Obstacles that stop "auto" from choosing a solver, but do not forbid an explicit request.
 PREFERENCES = (UNASKED, UNKNOWN, MANY_ROWS, MANY_FEATURES)
+
+
+def eigenvectors(n: float) -> float:
+    """Operations of the eigendecomposition of a matrix of order n."""
+    return (_EIGENVECTORS * n + _EIGENVECTOR_ROWS) * float(n) ** 2
 
 
 def more_products(alpha: float) -> float:
@@ -289,7 +294,8 @@ class RidgeTask(FitTask):
 
     fit_intercept: bool  # whether there is a constant b
     alphas: Array  # (a,): the candidates; one if alpha is given, none for the default grid
-    criterion: str = "loo"  # what chooses among several: "loo" or "gcv"
+    # what chooses among several: "loo", "gcv", or "cv", which is "loo" of folds
+    criterion: str = "loo"
     compares: bool = False  # whether kernels are compared, by the criterion even for one alpha
     # report(answer), with a function that makes an answer of the current iterate, after each
     # iteration; True stops
