@@ -130,6 +130,40 @@ inline void windows_by_masks(const WindowsJob& job, const LetterRanks& ranks,
   mirror(pairs);
 }
 
+// Bits of a word up to which the words of one string are counted in a table.
+inline constexpr std::int64_t kTableBits = 16;
+
+// Pairs (i, i): the sum over masks of the squared counts of masked words.
+inline void diagonal_by_masks(const WindowsJob& job, const LetterRanks& ranks) {
+  const StringPairs& pairs = job.pairs;
+  const std::vector<Word> words = packed_words(pairs.a, ranks, job.length);
+  std::vector<std::uint64_t> kept(job.masks.size());
+  for (std::size_t m = 0; m < kept.size(); ++m)
+    for (std::int64_t p = 0; p < job.length; ++p)
+      if ((job.masks[m] >> p) & 1) kept[m] |= low_bits(ranks.bits()) << (ranks.bits() * p);
+  const auto before = [](const Word& word, std::int64_t row) { return word.row < row; };
+  auto body = [&](Worker& worker) {
+    std::vector<std::int64_t> counts(std::size_t{1} << (ranks.bits() * job.length));
+    for (std::int64_t i = worker.next_unit(); i >= 0; i = worker.next_unit()) {
+      const auto begin = std::lower_bound(words.begin(), words.end(), i, before);
+      const auto end = std::lower_bound(begin, words.end(), i + 1, before);
+      double total = 0.0;
+      for (std::size_t m = 0; m < kept.size(); ++m) {
+        std::int64_t squares = 0;
+        for (auto word = begin; word != end; ++word) ++counts[word->key & kept[m]];
+        for (auto word = begin; word != end; ++word) squares += counts[word->key & kept[m]];
+        for (auto word = begin; word != end; ++word) counts[word->key & kept[m]] = 0;
+        total += job.mask_weights[m] * static_cast<double>(squares);
+      }
+      pairs.out[i] = total;
+      if (!worker.keep_going((end - begin) * static_cast<std::int64_t>(kept.size()))) return;
+    }
+  };
+  const double work = 10.0 * static_cast<double>(words.size()) * static_cast<double>(kept.size());
+  run_workers(pairs.a.count, useful_threads(pairs.threads, pairs.a.count, work), pairs.interrupt,
+              WorkerBody(body));
+}
+
 // ---------------------------------------------------------------------------------------------
 // Mismatches of all pairs of windows, along diagonals
 // ---------------------------------------------------------------------------------------------
@@ -261,6 +295,9 @@ inline void run_windows(const WindowsJob& job) {
   LetterRanks ranks;
   ranks.add(job.pairs.a);
   ranks.add(job.pairs.b);
+  if (!job.masks.empty() && job.pairs.set == PairSet::diagonal &&
+      job.length * ranks.bits() <= kTableBits)
+    return diagonal_by_masks(job, ranks);
   if (!job.masks.empty() && job.length * ranks.bits() <= 64 && job.pairs.set != PairSet::diagonal) {
     const std::vector<Word> a = packed_words(job.pairs.a, ranks, job.length);
     const std::vector<Word> b = job.pairs.set == PairSet::symmetric

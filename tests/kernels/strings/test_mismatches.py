@@ -127,3 +127,13 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         mc.Mismatch(2, 2)
     with pytest.raises(ParameterError, match="Pass k <= l"):
         mc.GappedKmer(2, 3)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [mc.Mismatch(5, 1), mc.Mismatch(4, 2, reverse_complement=True), mc.GappedKmer(9, 6, "dna")],
+    ids=repr,
+)
+def test_the_diagonal_of_windows_is_that_of_the_matrix(kernel: mc.Kernel) -> None:
+    words = [*WORDS, "ACGTNACGTACGTTACGAC", "A" * 70]
+    assert_array_equal(kernel.diag(words), np.diag(kernel(words)))
