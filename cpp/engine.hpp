@@ -102,6 +102,15 @@ struct HadamardJob {
   Interrupt interrupt;
 };
 
+// Rows of zeros and ones as bits: ceil(columns / 64) words for each row.
+template <class T>
+struct PackBitsJob {
+  StridedMatrix<T> x;
+  std::uint64_t* words = nullptr;
+  int threads = 1;
+  Interrupt interrupt;
+};
+
 // In place: the first `angles` columns become scale * cos, the next `sines` scale * sin of the
 // first of the angles.
 template <class T>
@@ -259,6 +268,7 @@ struct EngineTable {
   void (*product)(const ProductJob<T>&);
   void (*normal_product)(const ProductJob<T>&);
   void (*contract)(const ContractJob<T>&);
+  bool (*pack_bits)(const PackBitsJob<T>&);  // false if there is another number
   void (*hadamard)(const HadamardJob<T>&);
   void (*waves)(const WavesJob<T>&);
   bool (*inverse)(const InverseJob<T>&);
