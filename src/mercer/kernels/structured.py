@@ -14,9 +14,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer.arrays import AnyArray as Array
-from mercer.exceptions import DataError
+from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.containers import as_objects
+from mercer.kernels.parameters import Declaration
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import SYMMETRISE, learns, real_numbers, require_symmetry
 from mercer.kernels.tree import with_values
@@ -274,6 +275,18 @@ class Ragged:
         """
         items = {name: value[rows] for name, value in self.items.items()}
         return type(self)(self.values, self.starts[rows], self.ends[rows], items, self.shared)
+
+
+class KernelParameter(Declaration):
+    """A kernel that is one value: it is replaced as a whole."""
+
+    def validate(self, owner: str, given: object) -> Any:
+        if not isinstance(given, Kernel) or given.unresolved():
+            raise ParameterError(
+                f"{owner}: {self.name} = {given!r:.80} is not a kernel with numbers as parameters; "
+                "pass a kernel, such as mercer.RBF(1.0)."
+            )
+        return given
 
 
 @dataclass(frozen=True)

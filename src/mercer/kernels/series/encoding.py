@@ -41,6 +41,10 @@ class Series(Ragged):
         rows = np.random.default_rng(0).choice(len(self), size, replace=False, p=share)
         return self.take(np.sort(rows))
 
+    def packed(self) -> Series:
+        """These series alone, one after another."""
+        return Series.joined([self[i] for i in range(len(self))], width=self.channels)
+
     def __add__(self, other: Series) -> Series:
         """A sample of both samples."""
         parts = [part[i] for part in (self, other) for i in range(len(part))]
@@ -92,15 +96,21 @@ def values_of_pairs(
     kernel: SeriesKernel, A: Series, B: Series | None, kind: str, **options: Any
 ) -> Array:
     """The engine's values of all pairs, or without B of each series with itself."""
-    if B is not None and A.channels != B.channels:
+    if B is not None:
+        require_same_channels(kernel, A, B)
+    other = (None, None, None) if B is None or A is B else (B.values, B.starts, B.ends)
+    settings: dict[str, Any] = {"sigma": 1.0, "band": -1, "level": 0}
+    settings |= {"diagonal": B is None, "threads": thread_count(), **options}
+    return _core.series(kind, A.values, A.starts, A.ends, *other, **settings)
+
+
+def require_same_channels(kernel: SeriesKernel, A: Series, B: Series) -> None:
+    """Refuse series of different numbers of channels."""
+    if A.channels != B.channels:
         raise DataError(
             f"{type(kernel).__name__}: series of {A.channels} channels cannot be compared with "
             f"series of {B.channels}; pass series with the same channels."
         )
-    other = (None, None, None) if B is None or A is B else (B.values, B.starts, B.ends)
-    settings: dict[str, Any] = {"sigma": 1.0, "band": -1, "level": 0, "gaussian": False}
-    settings |= {"diagonal": B is None, "threads": thread_count(), **options}
-    return _core.series(kind, A.values, A.starts, A.ends, *other, **settings)
 
 
 def read_series(objects: list[Any], layout: str, owner: str) -> Series:
