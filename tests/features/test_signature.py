@@ -13,7 +13,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
 
 import mercer as mc
-from mercer.exceptions import DataError, NoFeatureMapError
+from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
 from mercer.features import signature as module
 from monte_carlo import assert_mean, estimates
 from series_oracles import random_series
@@ -108,6 +108,11 @@ def test_series_in_blocks_and_columns_have_features() -> None:
 def test_kernels_without_such_features_are_refused(kernel: Any) -> None:
     with pytest.raises(NoFeatureMapError):
         mc.RandomSignature(kernel, 50).fit(X)
+
+
+def test_each_level_needs_a_feature() -> None:
+    with pytest.raises(ParameterError, match="depth 3, which needs at least 4"):
+        mc.RandomSignature(mc.Signature(3), 3).fit(X)
 
 
 def test_features_that_overflow_are_refused() -> None:

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from mercer import _core
-from mercer.arrays import Array
-from mercer.exceptions import NoFeatureMapError
+from mercer.arrays import AnyArray as Array
+from mercer.exceptions import NoFeatureMapError, ParameterError
 from mercer.features.expansion import Term
 from mercer.features.fourier import RandomFourier
 from mercer.features.transformer import ConstantFeature, FeatureTransformer, TermMap
@@ -168,8 +168,14 @@ class RandomSignature(FeatureTransformer):
                 'depth; pass mercer.Signature(depth, method="truncated"), or use mercer.Nystrom. '
                 "In the place of .normalized(), divide the features of each row by their norm."
             )
-        draws = max(1, (width - 1) // kernel.depth)
-        channels = points.columns(term.factors[0].view).channels
+        draws = (width - 1) // kernel.depth
+        if draws < 1:
+            raise ParameterError(
+                f"{type(self).__name__}: n_components = {self.n_components} leaves {width} for a "
+                f"signature of depth {kernel.depth}, which needs at least {kernel.depth + 1}; "
+                "raise it."
+            )
+        channels = points.matrix(term.factors[0].view).shape[1]
         drawn = (_functions(kernel.static, draws, channels, rng) for _ in range(kernel.depth))
         return IteratedIntegrals(tuple(drawn), draws, math.sqrt(term.weight))
 

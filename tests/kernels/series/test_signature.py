@@ -66,7 +66,10 @@ STATIC = {
     "rbf": (mc.RBF(1.5), lambda a, b: np.exp(-((a - b) @ (a - b)) / 4.5)),
     "matern": (mc.Matern(2.0, nu=0.5), lambda a, b: np.exp(-np.linalg.norm(a - b) / 2)),
     "one channel": (mc.RBF(1.0).on(1), lambda a, b: np.exp(-((a[1] - b[1]) ** 2) / 2)),
-    "sum": (2.0 * mc.Linear() + mc.RBF(1.0), lambda a, b: 2 * a @ b + np.exp(-(a - b) @ (a - b) / 2)),
+    "sum": (
+        2.0 * mc.Linear() + mc.RBF(1.0),
+        lambda a, b: 2 * a @ b + np.exp(-(a - b) @ (a - b) / 2),
+    ),
 }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from mercer import _core
 from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError, DataTypeError
-from mercer.kernels.containers import row_number
+from mercer.kernels.containers import is_missing, row_number
 from mercer.kernels.parameters import Choice, Integer
 from mercer.kernels.structured import EncodedKernel, Ragged
 from mercer.parallel import thread_count
@@ -132,6 +132,10 @@ def read_series(objects: list[Any], layout: str, owner: str) -> Series:
 
 def _array_of(item: Any, row: int, owner: str) -> Array:
     """One series as an array of floats, of one or two dimensions."""
+    if not hasattr(item, "__len__") and is_missing(item):
+        raise DataError(
+            f"{owner}: row {row_number(row)} is missing; drop it, or pass a series of real numbers."
+        )
     try:
         array = np.atleast_1d(np.asarray(item))
         if array.dtype.kind not in "fiubO":

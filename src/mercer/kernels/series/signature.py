@@ -174,8 +174,10 @@ def _row(kernel: Signature, x: Array, others: Series, times: Points) -> Array:
         return np.ascontiguousarray(block, dtype=np.float64)
 
     step = max(1, _STATIC_VALUES // len(others.values))
-    places = others.starts, others.ends, len(x), step
-    return _core.static_signature(*_recurrence(kernel), *places, values, thread_count())
+    kind, level = _recurrence(kernel)
+    return _core.static_signature(
+        kind, level, others.starts, others.ends, len(x), step, values, thread_count()
+    )
 
 
 def _path(kernel: Signature, points: Array) -> Array:
