@@ -2,8 +2,8 @@
 What an alignment finds similar
 ===============================
 
-Two kinds of heartbeats, with peaks at random times. A kernel that compares the values at equal
-times mixes them up. The global alignment kernel compares them at matching times.
+Two kinds of simulated heartbeats, with peaks at random times. A kernel that compares values at
+equal times mixes them up. The global alignment kernel compares them at matching times.
 """
 
 # %%

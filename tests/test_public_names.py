@@ -78,6 +78,7 @@ REQUIRED = [
     "TensorSketch",
     "PositiveFeatures",
     "ArcCosineFeatures",
+    "RandomSignature",
     "Nystrom",
     "landmarks",
     "solvers",

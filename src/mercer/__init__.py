@@ -33,6 +33,7 @@ from mercer.features.arc_cosine import ArcCosineFeatures
 from mercer.features.fourier import Fastfood, RandomFourier
 from mercer.features.nystrom import Nystrom
 from mercer.features.positive import PositiveFeatures
+from mercer.features.signature import RandomSignature
 from mercer.features.tensor_sketch import TensorSketch
 from mercer.gram import Gram
 from mercer.kernels.algebra import Product, Sum
@@ -176,6 +177,7 @@ __all__ = [
     "Propagation",
     "Ragged",
     "RandomFourier",
+    "RandomSignature",
     "RandomWalk",
     "RationalQuadratic",
     "Real",
