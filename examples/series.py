@@ -26,7 +26,7 @@ for kind in kinds:
     beats.append(wave + 0.05 * rng.standard_normal(80))
 X = np.array(beats)
 kernels = {"values at equal times": mc.RBF("median"), "global alignment": mc.GlobalAlignment()}
-_, axes = plt.subplots(1, 2, figsize=(10, 4.5))
+_, axes = plt.subplots(1, 2, figsize=(10, 4.5), layout="constrained")
 for ax, (title, kernel) in zip(axes, kernels.items(), strict=True):
     mc.plot.GramDisplay.from_kernel(kernel, X, kinds, ax=ax)
     ax.set_title(title)

@@ -22,7 +22,9 @@ _ROWS_SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class PrimalCoefficients:
-    """A model in the feature space of its kernel: f(x) = phi(x) . values + intercept.
+    """A model in the feature space of its kernel.
+
+    The function is f(x) = phi(x) . values + intercept.
 
     Attributes
     ----------

@@ -149,11 +149,12 @@ class Numbers:
         return values if kind == "f" else np.rint(values * _DAY).astype(f"{kind}8[us]")
 
     def limits(self, margin: float, owner: str) -> Array:
-        """The range of each column, extended at both ends by a share of its length."""
+        """The range of each column, extended by a share of its length; times at the end only."""
         checks.require_number(owner, "margin", margin, closed=True, example=0.1)
         low, high = self.values.min(axis=0), self.values.max(axis=0)
         width = np.where(high > low, high - low, 1.0)
-        return np.stack([low - margin * width, high + margin * width])
+        before = margin * np.array([kind != "M" for kind in self.kinds] or [True])
+        return np.stack([low - before * width, high + margin * width])
 
     def label(self, column: int, default: str) -> str:
         """The name of a column for an axis."""
@@ -206,6 +207,7 @@ def shortened(kernel: Kernel) -> str:
 
 def wrapped(text: str, width: int = _LINE) -> str:
     """A title on few lines; each line that the text has is wrapped."""
+    text = re.sub(r"(\d) \* ", "\\1\u00a0*\u00a0", text)  # a factor stays with its kernel
     lines = [
         line
         for part in text.split("\n")
