@@ -17,6 +17,7 @@ except ImportError as error:
 from mercer import (
     datasets,
     features,
+    inference,
     landmarks,
     losses,
     penalties,
@@ -202,6 +203,7 @@ __all__ = [
     "exceptions",
     "features",
     "forecast",
+    "inference",
     "landmarks",
     "losses",
     "penalties",
@@ -237,7 +239,7 @@ _ELSEWHERE = {
     "ConstantKernel": "write mercer.Constant.",
     "ExpSineSquared": "write mercer.Periodic.",
 }
-_PARTS = (features, landmarks, losses, penalties, plot, solvers, validity)
+_PARTS = (features, inference, landmarks, losses, penalties, plot, solvers, validity)
 
 if not _TYPE_CHECKING:  # a checker would take any name as known
 
