@@ -27,6 +27,9 @@ def test_forms_and_sums_are_those_of_the_matrix(n: int, monkeypatch: pytest.Monk
     expected = np.trace(C), np.square(C).sum(), np.square(C.diagonal()).sum()
     np.testing.assert_allclose(summary.centred(), expected, rtol=1e-9)
     np.testing.assert_allclose(centred(K.copy()), C, atol=1e-12)
+    L = mc.Laplacian()(X)
+    inner = blocks.centred_inner(SymmetricBlocks.of_array(L))
+    assert inner == pytest.approx(np.sum(C * L), rel=1e-9)
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 6])

@@ -9,11 +9,9 @@ import pytest
 from scipy.stats import binom
 
 import mercer as mc
+from inference_levels import FALSE_ALARM, require_level
 from mercer.inference import mmd_test
 from mercer.inference.resampling import permutations
-
-#: Probability that a test of a level fails though the level is right.
-FALSE_ALARM = 1e-6
 
 
 def naive_mmd(K: Any, n: int) -> float:
@@ -28,11 +26,6 @@ def naive_mmd(K: Any, n: int) -> float:
             elif i != j:
                 total -= K[i, j] / (n * (size - n))
     return total
-
-
-def require_level(rejections: int, simulations: int, alpha: float) -> None:
-    """A level of at most alpha: more rejections than these have probability FALSE_ALARM."""
-    assert rejections <= binom.isf(FALSE_ALARM, simulations, alpha)
 
 
 def data(n: int = 13, m: int = 9, shift: float = 0.0) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ def test_permutations_begin_with_the_identity() -> None:
 
 
 def test_permutations_stay_within_blocks() -> None:
-    labels = resampling.block_labels("test", ["a", "b", "a", "c", "b", "a"], 6)
+    labels = resampling.block_labels("test", ["a", "b", "a", "c", "b", "a"], 6, "permutation")
     assert labels is not None
     orders = resampling.permutations(6, 200, rng(), labels)
     assert (labels[orders] == labels).all()
@@ -30,7 +30,7 @@ def test_permutations_stay_within_blocks() -> None:
 @pytest.mark.parametrize("labels", [[1, 2], [1, 2, 3]])
 def test_useless_blocks_are_refused(labels: list[int]) -> None:
     with pytest.raises(mc.exceptions.DataError, match=r"test: (blocks has shape|every block)"):
-        resampling.block_labels("test", labels, 3)
+        resampling.block_labels("test", labels, 3, "permutation")
 
 
 def test_multipliers_have_the_stated_correlation() -> None:

@@ -67,6 +67,17 @@ class SymmetricBlocks:
             squares += float(np.square(block).sum())
         return Summary(sums, diagonal, squares)
 
+    def centred_inner(self, other: SymmetricBlocks) -> float:
+        """tr(H K H L) with H = I - 11'/n, without either matrix."""
+        total, n = 0.0, self.n
+        sums = np.zeros((2, n))
+        for rows in blocks(n, n, _BLOCK_BYTES, least=_FEWEST):
+            first, second = (matrix.block(rows, slice(0, n)) for matrix in (self, other))
+            total += float(np.sum(first * second))
+            sums[:, rows] = first.sum(axis=1), second.sum(axis=1)
+        means = sums.mean(axis=1)
+        return total - 2 * float(sums[0] @ sums[1]) / n + float(means[0] * means[1])
+
 
 @dataclass(frozen=True, eq=False)
 class Summary:

@@ -8,25 +8,21 @@ embeddings,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mercer.arrays import Array
-from mercer.checks import require_choice, require_number
-from mercer.exceptions import DataError, ParameterError
+from mercer.checks import require_choice
 from mercer.inference.forms import Summary, SymmetricBlocks, permutation_moments
 from mercer.inference.resampling import (
-    aggregated,
     block_labels,
-    gamma_null,
+    dependence_of,
     multipliers,
     permutations,
-    upper_pvalue,
 )
-from mercer.inference.results import TestResult
-from mercer.inference.samples import kernels_for, sample, settings
+from mercer.inference.results import TestResult, gamma_result, result_of
+from mercer.inference.samples import kernels_for, sample, settings, sizes_of
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.sampling import RowNumbers, blocks, random_numbers
@@ -111,17 +107,8 @@ def mmd_test(
     each = 1 if null == "gamma" else _BANDWIDTHS
     kernels = kernels_for(_OWNER, kernel, points, rng, each=each, both=null != "gamma")
     matrices = [SymmetricBlocks.of(k, points) for k in kernels]
-    sizes = np.array([float(np.mean(np.abs(k.diag(points)))) for k in kernels])
-    if not sizes.any():
-        raise DataError(
-            f"{_OWNER}: {kernels[0]!r} is zero at every row, so that it cannot tell samples apart; "
-            "use another kernel."
-        )
-    labels = block_labels(_OWNER, blocks, len(points))
-    if labels is not None and null != "permutation":
-        raise ParameterError(
-            f"{_OWNER}: blocks needs permutations, but null = {null!r}; leave out one of them."
-        )
+    sizes = sizes_of(_OWNER, kernels, points)
+    labels = block_labels(_OWNER, blocks, len(points), null)
     n = len(first)
     if null == "gamma":
         return _by_gamma(matrices, kernels, n, n_resamples, alpha)
@@ -132,31 +119,6 @@ def mmd_test(
         orders = permutations(len(points), n_resamples, rng, labels)
         statistics = np.stack([_permuted(matrix, n, orders) for matrix in matrices], axis=1)
     return result_of(_OWNER, _HYPOTHESIS, statistics, sizes, kernels, alpha, {"null": null})
-
-
-def result_of(
-    owner: str,
-    hypothesis: str,
-    statistics: Array,
-    sizes: Array,
-    kernels: Sequence[Any],
-    alpha: float,
-    details: dict[str, Any],
-) -> TestResult:
-    """The result of a test from statistics of shape (1 + n_resamples, n_kernels)."""
-    values, pvalues = aggregated(statistics, sizes)
-    return TestResult(
-        owner=owner,
-        statistic=float(values[0]),
-        pvalue=upper_pvalue(values),
-        null_distribution=values[1:],
-        alpha=float(alpha),
-        hypothesis=hypothesis,
-        kernels=tuple(kernels),
-        estimates=statistics[0],
-        kernel_pvalues=pvalues,
-        details=details,
-    )
 
 
 def _permuted(matrix: SymmetricBlocks, n: int, orders: RowNumbers) -> Array:
@@ -190,8 +152,7 @@ def _signed(
 ) -> Array:
     """The weights of the observed samples, and those times centred multipliers."""
     m = size - n
-    length = float(np.sqrt(min(n, m))) if dependence is None else dependence
-    require_number(_OWNER, "dependence", length, closed=True, example=10.0)
+    length = dependence_of(_OWNER, dependence, min(n, m))
     weights = difference_weights(n, m)[:, None]
     series = [multipliers(k, count, rng, length) for k in (n, m)]
     centred = np.vstack([s - s.mean(axis=0) for s in series])
@@ -208,30 +169,3 @@ def _by_gamma(
     observed = np.array([float(matrix.forms(weights[:, None])[0]) for matrix in matrices])
     moments = [permutation_moments(matrix.summary(), outer) for matrix in matrices]
     return gamma_result(_OWNER, _HYPOTHESIS, observed, moments, kernels, count, alpha)
-
-
-def gamma_result(
-    owner: str,
-    hypothesis: str,
-    observed: Array,
-    moments: list[tuple[float, float]],
-    kernels: Sequence[Any],
-    count: int,
-    alpha: float,
-) -> TestResult:
-    """The result of a test by gamma distributions; p-values of several kernels by Bonferroni."""
-    laws = [gamma_null(o, *m, count) for o, m in zip(observed, moments, strict=True)]
-    pvalues = np.array([p for _, p in laws])
-    best = int(pvalues.argmin())
-    return TestResult(
-        owner=owner,
-        statistic=float(observed[best]),
-        pvalue=min(1.0, len(kernels) * float(pvalues[best])),
-        null_distribution=laws[best][0],
-        alpha=float(alpha),
-        hypothesis=hypothesis,
-        kernels=tuple(kernels),
-        estimates=observed,
-        kernel_pvalues=pvalues,
-        details={"null": "gamma"},
-    )

@@ -14,22 +14,27 @@ from scipy.signal import lfilter
 from scipy.stats import gamma, rankdata
 
 from mercer.arrays import Array
-from mercer.exceptions import DataError
+from mercer.checks import require_number
+from mercer.exceptions import DataError, ParameterError
 from mercer.sampling import RowNumbers
 
 # Differences of statistics, relative to the values of the kernel, that are rounding error.
 _ROUNDING = 1e-12
 
 
-def block_labels(owner: str, labels: Any, n: int) -> RowNumbers | None:
+def block_labels(owner: str, labels: Any, n: int, null: str) -> RowNumbers | None:
     """Numbers of the blocks within which rows are permuted."""
     if labels is None:
         return None
+    if null != "permutation":
+        raise ParameterError(
+            f"{owner}: blocks needs permutations, but null = {null!r}; leave out one of them."
+        )
     values = np.asarray(labels)
     if values.shape != (n,):
         raise DataError(
             f"{owner}: blocks has shape {values.shape}, but there are {n} rows; pass one label for "
-            "each row, those of x before those of y."
+            "each row."
         )
     numbers = np.unique(values, return_inverse=True)[1].astype(np.intp)
     if np.bincount(numbers).max() < 2:
@@ -53,6 +58,12 @@ def permutations(
     else:
         orders = np.argsort(keys, axis=1)
     return np.vstack([np.arange(n), orders])
+
+
+def dependence_of(owner: str, dependence: float | None, n: int) -> float:
+    """The length of the dependence between rows; by default the root of their number."""
+    length = float(np.sqrt(n)) if dependence is None else dependence
+    return require_number(owner, "dependence", length, closed=True, example=10.0)
 
 
 def multipliers(n: int, count: int, rng: np.random.RandomState, dependence: float) -> Array:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from mercer.arrays import Array
+from mercer.inference.resampling import aggregated, gamma_null, upper_pvalue
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,3 +94,55 @@ class TestResult:
         if self.details.get("null") == "gamma":
             return "gamma distribution"
         return f"{len(self.null_distribution)} resamples"
+
+
+def result_of(
+    owner: str,
+    hypothesis: str,
+    statistics: Array,
+    sizes: Array,
+    kernels: Sequence[Any],
+    alpha: float,
+    details: dict[str, Any],
+) -> TestResult:
+    """The result of a test from statistics of shape (1 + n_resamples, n_kernels)."""
+    values, pvalues = aggregated(statistics, sizes)
+    return TestResult(
+        owner=owner,
+        statistic=float(values[0]),
+        pvalue=upper_pvalue(values),
+        null_distribution=values[1:],
+        alpha=float(alpha),
+        hypothesis=hypothesis,
+        kernels=tuple(kernels),
+        estimates=statistics[0],
+        kernel_pvalues=pvalues,
+        details=details,
+    )
+
+
+def gamma_result(
+    owner: str,
+    hypothesis: str,
+    observed: Array,
+    moments: list[tuple[float, float]],
+    kernels: Sequence[Any],
+    count: int,
+    alpha: float,
+) -> TestResult:
+    """The result of a test by gamma distributions; p-values of several kernels by Bonferroni."""
+    laws = [gamma_null(o, *m, count) for o, m in zip(observed, moments, strict=True)]
+    pvalues = np.array([p for _, p in laws])
+    best = int(pvalues.argmin())
+    return TestResult(
+        owner=owner,
+        statistic=float(observed[best]),
+        pvalue=min(1.0, len(kernels) * float(pvalues[best])),
+        null_distribution=laws[best][0],
+        alpha=float(alpha),
+        hypothesis=hypothesis,
+        kernels=tuple(kernels),
+        estimates=observed,
+        kernel_pvalues=pvalues,
+        details={"null": "gamma"},
+    )

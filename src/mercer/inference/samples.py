@@ -93,14 +93,17 @@ def bandwidths(
     else:
         n = len(points)
         chosen = np.sort(uniform_rows(n, min(n, _SAMPLE), rng))
-        rows = _dense(points[chosen].columns(kernel._reader.leaves[0][1]).values) / lengths
+        rows = dense_rows(points[chosen], kernel) / lengths
         distances = pdist(rows, kernel._metric)
         factors = _grid(distances[distances > 0], count)
     return [kernel.replace(length_scale=_plain(lengths * factor)) for factor in factors]
 
 
-def _dense(values: Any) -> Array:
-    return np.asarray(values if isinstance(values, np.ndarray) else values.toarray(), dtype=float)
+def dense_rows(points: Points, kernel: Kernel) -> Array:
+    """The numbers that a kernel reads, as a dense array of float64."""
+    values = points.columns(kernel._reader.leaves[0][1]).values
+    dense = values if isinstance(values, np.ndarray) else values.toarray()
+    return np.asarray(dense, dtype=np.float64)
 
 
 def _grid(distances: Array, count: int) -> list[float]:
@@ -113,3 +116,15 @@ def _grid(distances: Array, count: int) -> list[float]:
 
 def _plain(lengths: Array) -> Any:
     return float(lengths) if lengths.ndim == 0 else lengths
+
+
+def sizes_of(owner: str, kernels: list[Kernel], points: Points) -> Array:
+    """The mean of |k(x, x)| of each kernel, in whose rounding statistics are ties."""
+    sizes = np.array([float(np.mean(np.abs(k.diag(points)))) for k in kernels])
+    if not sizes.all():
+        zero = kernels[int(sizes.argmin())]
+        raise DataError(
+            f"{owner}: {zero!r} is zero at every row, so that it cannot tell rows apart; use "
+            "another kernel."
+        )
+    return sizes
