@@ -68,7 +68,7 @@ class SymmetricBlocks:
         return Summary(sums, diagonal, squares)
 
     def centred_inner(self, other: SymmetricBlocks) -> float:
-        """tr(H K H L) with H = I - 11'/n, without either matrix."""
+        """The trace of H K H L with H = I - 11'/n, without either matrix."""
         total, n = 0.0, self.n
         sums = np.zeros((2, n))
         for rows in blocks(n, n, _BLOCK_BYTES, least=_FEWEST):
