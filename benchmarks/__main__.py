@@ -22,6 +22,7 @@ from benchmarks.races import (
     gradients,
     grams,
     growth,
+    inference,
     landmarks,
     limits,
     machines,
@@ -60,6 +61,7 @@ GROUPS = {
     "structured_series": structured_series.races,
     "structured_graphs": structured_graphs.races,
     "structured_strings": structured_strings.races,
+    "inference": inference.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")

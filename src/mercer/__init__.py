@@ -17,6 +17,7 @@ except ImportError as error:
 from mercer import (
     datasets,
     features,
+    inference,
     landmarks,
     losses,
     penalties,
@@ -205,6 +206,7 @@ __all__ = [
     "exceptions",
     "features",
     "forecast",
+    "inference",
     "landmarks",
     "losses",
     "penalties",
@@ -250,7 +252,17 @@ _ELSEWHERE = {
     "ConstantKernel": "write mercer.Constant.",
     "ExpSineSquared": "write mercer.Periodic.",
 }
-_PARTS = (features, landmarks, losses, penalties, plot, solvers, validity, datasets)
+_PARTS = (
+    features,
+    inference,
+    landmarks,
+    losses,
+    penalties,
+    plot,
+    solvers,
+    validity,
+    datasets,
+)
 
 if not _TYPE_CHECKING:  # a checker would take any name as known
 
