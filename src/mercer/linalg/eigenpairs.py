@@ -45,7 +45,7 @@ def leading_eigenpairs(
     most = min(_MOST_BLOCKS * width, n - 2 * width)
     block = qr(rng.standard_normal((n, width)), mode="economic")[0]
     basis, inner = block, np.zeros((0, 0))
-    for step in range(_MAX_ITER):
+    for _ in range(_MAX_ITER):
         image = np.asarray(multiply(block), dtype=np.float64)
         coefficients = basis.T @ image
         image -= basis @ coefficients
@@ -64,7 +64,8 @@ def leading_eigenpairs(
         basis = np.hstack([basis, block])
     warn(
         f"{owner}: eigenvectors are exact to {residuals.max() / np.abs(values).max():.1g} of the "
-        f"largest eigenvalue after {step + 1} products; ask for fewer of them.",
+        f"largest eigenvalue after {_MAX_ITER} products, since many eigenvalues are close together; "
+        "take a longer length-scale, or another number of components.",
         NumericalWarning,
     )
     return values, (basis[:, : len(inner)] @ vectors)[:, :count]

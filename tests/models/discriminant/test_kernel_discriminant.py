@@ -17,7 +17,9 @@ from mercer.exceptions import DataError, ParameterError
 IRIS, SPECIES = load_iris(return_X_y=True)
 
 
-@parametrize_with_checks([mc.KernelDiscriminantAnalysis(), mc.KernelDiscriminantAnalysis(alpha=1.0)])
+@parametrize_with_checks(
+    [mc.KernelDiscriminantAnalysis(), mc.KernelDiscriminantAnalysis(alpha=1.0)]
+)
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -56,7 +58,7 @@ def test_left_out_values_have_unit_variance_within_classes() -> None:
     model = mc.KernelDiscriminantAnalysis(mc.RBF(1.0)).fit(IRIS, SPECIES)
     indicators = (SPECIES[:, None] == model.classes_).astype(float)
     places = model._directions.place(indicators - model.ridge_.loo_residuals_)
-    apart = places - np.array([places[SPECIES == c].mean(axis=0) for c in range(3)])[SPECIES]
+    apart = places - np.array([places[c == SPECIES].mean(axis=0) for c in range(3)])[SPECIES]
     np.testing.assert_allclose(apart.T @ apart / (150 - 3), np.eye(2), atol=1e-6)
 
 

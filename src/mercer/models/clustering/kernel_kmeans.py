@@ -272,7 +272,8 @@ class KernelKMeans(
         """
         check_is_fitted(self, "points_")
         points = self._validate_points(self.kernel_, X, reset=False)
-        return np.sqrt(self._distances(points))
+        distances = np.sqrt(self._distances(points))
+        return distances.astype(self.kernel_.gram(points, self.points_).dtype, copy=False)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the sum of squared distances to the nearest means.
@@ -370,7 +371,9 @@ class _Problem:
             inertia = float(self.weights @ distances[np.arange(len(labels)), found.labels])
             changed = np.flatnonzero(labels != found.labels)
             if not len(changed) or inertia >= found.inertia:
-                return replace(found, inertia=min(inertia, found.inertia), n_iter=step, converged=True)
+                return replace(
+                    found, inertia=min(inertia, found.inertia), n_iter=step, converged=True
+                )
             sums = self._updated(found, labels, changed)
             found = Clustering(labels, sums, inertia, step)
         return found

@@ -35,8 +35,8 @@ class KernelNovelty(OutlierMixin, KernelEstimator):
     kernel : Kernel, str or callable, optional
         Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
         with other columns than numbers or with missing values. It says what X may be.
-    contamination : float, default=0.05
-        The share of the training rows below the threshold, at most 0.5.
+    level : float, default=0.05
+        The share of new rows of the same kind that are called novel, at most 0.5.
     degree, gamma, coef0 : int, float or str, and float
         Of a kernel that is named, as in `SVC`.
 
@@ -75,7 +75,7 @@ class KernelNovelty(OutlierMixin, KernelEstimator):
     def __init__(
         self,
         kernel: KernelLike = None,
-        contamination: float = 0.05,
+        level: float = 0.05,
         *,
         degree: int = 3,
         gamma: float | str = "scale",
@@ -102,22 +102,25 @@ class KernelNovelty(OutlierMixin, KernelEstimator):
         """
         with self._fitting():
             owner = type(self).__name__
-            checks.require_number(owner, "contamination", self.contamination, high=0.5, example=0.05)
+            checks.require_number(owner, "level", self.level, high=0.5, example=0.05)
             kernel = self._kernel_or_default(self.kernel, X)
             points = self._validate_points(kernel, self._in_one_piece(X, None), reset=True)
             given = self._validate_weights(sample_weight, np.empty(len(points)))
             weights = np.ones(len(points)) if given is None else given
             if np.count_nonzero(weights) < 2:
                 raise DataError(
-                    f"{owner}: a threshold is a quantile of scores of rows without themselves, and "
-                    "there are fewer than 2 rows; pass more rows."
+                    f"{owner}: n_samples = {np.count_nonzero(weights)}, but the threshold is a "
+                    "quantile of scores of rows without themselves; pass at least 2 rows."
                 )
             self.kernel_, self.points_ = kernel.resolve(points), points
             self.dual_coef_ = weights / weights.sum()
             own = np.asarray(self.kernel_.diag(points), dtype=np.float64)
             left_out = self._scores(points) - self.dual_coef_ * own
-            scores = (left_out / (1 - self.dual_coef_))[weights > 0]
-            self.offset_ = float(np.quantile(scores, self.contamination))
+            counted = weights > 0
+            scores = (left_out / (1 - self.dual_coef_))[counted]
+            self.offset_ = float(
+                np.quantile(scores, self.level, weights=weights[counted], method="inverted_cdf")
+            )
         return self
 
     def _scores(self, points: Points) -> Array:

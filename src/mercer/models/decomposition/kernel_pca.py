@@ -262,8 +262,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimat
         return self._scores(points)
 
     def _scores(self, points: Points) -> Array:
-        product = self.kernel_.gram(points, self.points_) @ self.dual_coef_
-        return np.asarray(product + self.intercept_)
+        scores = np.asarray(self.kernel_.gram(points, self.points_) @ self.dual_coef_)
+        scores += self.intercept_
+        return scores
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Find rows with given scores, for kernels of numeric columns.
@@ -328,6 +329,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimat
             )
 
     def _require_components(self, n: int) -> None:
+        if n < 2:
+            raise DataError(
+                f"{type(self).__name__}: n_samples = {n}, but variance is between rows; pass at "
+                "least 2 rows."
+            )
         if isinstance(self.n_components, int) and self.n_components > n:
             raise DataError(
                 f"{type(self).__name__}: n_components = {self.n_components}, but there are {n} "
@@ -414,6 +420,8 @@ def _of_all_rows(
 ) -> Components:
     """Components with coefficients of all rows, v / sqrt(lambda)."""
     n, safe = len(points), np.where(values > 0, values, np.inf)
+    # Rounding mixes vectors of small eigenvalues with the constant one, which new rows would see.
+    vectors = vectors - vectors.mean(axis=0)
     trace = float(np.sum(kernel.diag(points), dtype=np.float64)) - float(means.sum())
     return Components(
         points, values, vectors / np.sqrt(safe), np.full(n, 1 / n), means, max(trace, 0.0)

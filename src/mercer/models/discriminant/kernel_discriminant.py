@@ -231,7 +231,8 @@ class KernelDiscriminantAnalysis(
     def _places(self, X: Any) -> Array:
         check_is_fitted(self, "ridge_")
         points = self._validate_points(self.kernel_, X, reset=False)
-        return self._directions.place(np.asarray(self.ridge_.predict(points)))
+        values = np.asarray(self.ridge_.predict(points))
+        return self._directions.place(values).astype(values.dtype, copy=False)
 
     @property
     def _n_features_out(self) -> int:
@@ -273,7 +274,8 @@ class KernelDiscriminantAnalysis(
         ndarray of shape (n,)
             The classes.
         """
-        return np.asarray(self.classes_[self._log_joint(X).argmax(axis=1)])
+        codes = self._log_joint(X).argmax(axis=1)
+        return np.asarray(self.classes_[codes])
 
     @by_blocks
     def predict_proba(self, X: Any) -> Array:
