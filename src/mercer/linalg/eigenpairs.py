@@ -64,7 +64,7 @@ def leading_eigenpairs(
         basis = np.hstack([basis, block])
     warn(
         f"{owner}: eigenvectors are exact to {residuals.max() / np.abs(values).max():.1g} of the "
-        f"largest eigenvalue after {_MAX_ITER} products, since many eigenvalues are close together; "
+        f"largest eigenvalue after {_MAX_ITER} products, since many of them are close together; "
         "take a longer length-scale, or another number of components.",
         NumericalWarning,
     )

@@ -55,10 +55,10 @@ class KernelKMeans(
 
     .. math:: \lVert \varphi(x) - \mu_c \rVert^2 = k(x, x) - 2 \sum_i a_{ic}\, k(x, x_i) + q_c ,
 
-    where the mean of cluster c has the coefficients :math:`a_{ic} = w_i / \sum_{j \in c} w_j` of its
-    rows, and :math:`q_c` is its squared norm. Means and labels are computed in turn until no label
-    changes. The kernel matrix is never stored: after the first product, only columns of rows whose
-    labels change are computed.
+    where the mean of cluster c has the coefficients :math:`a_{ic} = w_i / \sum_{j \in c} w_j` of
+    its rows, and :math:`q_c` is its squared norm. Means and labels are computed in turn until no
+    label changes. The kernel matrix is never stored: after the first product, only columns of rows
+    whose labels change are computed.
 
     Parameters
     ----------
@@ -194,24 +194,26 @@ class KernelKMeans(
         best: Clustering | None = None
         with self._iterations(X, y, self.n_init, "start") as report:
             for _ in range(self.n_init):
-                found = problem.descend(problem.start(rng), self.max_iter)
-                if best is None or found.inertia < best.inertia:
-                    best = found
+                clustering = problem.descend(problem.start(rng), self.max_iter)
+                if best is None or clustering.inertia < best.inertia:
+                    best = clustering
                 kept = best
                 self.__dict__.update(self._attributes(problem, kept))
                 if report(lambda kept=kept: self._attributes(problem, kept)):  # type: ignore[misc]
                     break
 
-    def _attributes(self, problem: _Problem, found: Clustering) -> dict[str, Any]:
-        means = problem.memberships(found.labels)
+    def _attributes(self, problem: _Problem, clustering: Clustering) -> dict[str, Any]:
+        means = problem.memberships(clustering.labels)
         return {
             "points_": problem.points,
-            "labels_": found.labels,
-            "inertia_": found.inertia,
-            "n_iter_": found.n_iter,
-            "converged_": found.converged,
+            "labels_": clustering.labels,
+            "inertia_": clustering.inertia,
+            "n_iter_": clustering.n_iter,
+            "converged_": clustering.converged,
             "dual_coef_": means,
-            "norms_": np.einsum("ic,ic->c", means, found.sums / problem.masses(found.labels)),
+            "norms_": np.einsum(
+                "ic,ic->c", means, clustering.sums / problem.masses(clustering.labels)
+            ),
         }
 
     def _fit_landmarks(self, points: Points, weights: Array) -> None:
@@ -225,14 +227,14 @@ class KernelKMeans(
         )
         features = LandmarkFeatures.pivoted(self.kernel_, chosen.points)
         rows = features(points)
-        found = KMeans(
+        clustering = KMeans(
             self.n_clusters, n_init=self.n_init, max_iter=self.max_iter, random_state=seed_from(rng)
         ).fit(rows, sample_weight=weights)
         self.points_ = features.points
-        self.labels_ = found.labels_.astype(np.intp)
-        self.n_iter_, self.converged_ = found.n_iter_, found.n_iter_ < self.max_iter
-        self.dual_coef_ = features.to_coefficients(found.cluster_centers_.T)
-        self.norms_ = np.square(found.cluster_centers_).sum(axis=1)
+        self.labels_ = clustering.labels_.astype(np.intp)
+        self.n_iter_, self.converged_ = clustering.n_iter_, clustering.n_iter_ < self.max_iter
+        self.dual_coef_ = features.to_coefficients(clustering.cluster_centers_.T)
+        self.norms_ = np.square(clustering.cluster_centers_).sum(axis=1)
         self.inertia_ = float(weights @ self._distances(points).min(axis=1))
 
     def _distances(self, points: Points) -> Array:
@@ -255,7 +257,7 @@ class KernelKMeans(
         ndarray of shape (n,)
             The clusters, counted from 0.
         """
-        return np.argmin(self.transform(X), axis=1)
+        return np.asarray(self.transform(X).argmin(axis=1), dtype=np.intp)
 
     def transform(self, X: Any) -> Array:
         """Compute distances to the means, in feature space.
@@ -293,7 +295,7 @@ class KernelKMeans(
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_clusters
+        return int(self.n_clusters)
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__
@@ -338,7 +340,7 @@ class _Problem:
         return np.where(masses > 0, masses, 1.0)
 
     def memberships(self, labels: NDArray[np.intp]) -> Array:
-        """The coefficients of the means: weights of the rows of each cluster, divided by its mass."""
+        """The coefficients of the means: weights of rows, divided by the mass of their cluster."""
         return self._indicators(labels) / self.masses(labels)
 
     def _indicators(self, labels: NDArray[np.intp]) -> Array:
@@ -363,37 +365,40 @@ class _Problem:
     def _sums(self, labels: NDArray[np.intp]) -> Array:
         return np.asarray(self.gram @ self._indicators(labels), dtype=np.float64)
 
-    def descend(self, found: Clustering, max_iter: int) -> Clustering:
+    def descend(self, clustering: Clustering, max_iter: int) -> Clustering:
         """Compute labels and means in turn until no label changes."""
         for step in range(1, max_iter + 1):
-            distances = self._distances(found)
+            distances = self._distances(clustering)
             labels = self._nearest(distances)
-            inertia = float(self.weights @ distances[np.arange(len(labels)), found.labels])
-            changed = np.flatnonzero(labels != found.labels)
-            if not len(changed) or inertia >= found.inertia:
+            inertia = float(self.weights @ distances[np.arange(len(labels)), clustering.labels])
+            changed = np.flatnonzero(labels != clustering.labels)
+            if not len(changed) or inertia >= clustering.inertia:
                 return replace(
-                    found, inertia=min(inertia, found.inertia), n_iter=step, converged=True
+                    clustering,
+                    inertia=min(inertia, clustering.inertia),
+                    n_iter=step,
+                    converged=True,
                 )
-            sums = self._updated(found, labels, changed)
-            found = Clustering(labels, sums, inertia, step)
-        return found
+            sums = self._updated(clustering, labels, changed)
+            clustering = Clustering(labels, sums, inertia, step)
+        return clustering
 
-    def _distances(self, found: Clustering) -> Array:
+    def _distances(self, clustering: Clustering) -> Array:
         """Squared distances of all rows to the means; infinite to a cluster without rows."""
-        masses = np.bincount(found.labels, self.weights, self.count)
+        masses = np.bincount(clustering.labels, self.weights, self.count)
         safe = np.where(masses > 0, masses, 1.0)
         within = np.bincount(
-            found.labels,
-            self.weights * found.sums[np.arange(len(found.labels)), found.labels],
+            clustering.labels,
+            self.weights * clustering.sums[np.arange(len(clustering.labels)), clustering.labels],
             self.count,
         )
-        distances = self.diagonal[:, None] - 2 * found.sums / safe + within / safe**2
+        distances = self.diagonal[:, None] - 2 * clustering.sums / safe + within / safe**2
         distances[:, masses <= 0] = np.inf
-        return np.maximum(distances, 0.0)
+        return np.asarray(np.maximum(distances, 0.0))
 
     def _nearest(self, distances: Array) -> NDArray[np.intp]:
         """The nearest means; a cluster without rows gets the row that is farthest from its own."""
-        labels = np.argmin(distances, axis=1)
+        labels: NDArray[np.intp] = np.argmin(distances, axis=1)
         own = self.weights * distances[np.arange(len(labels)), labels]
         for empty in np.setdiff1d(np.arange(self.count), labels):
             farthest = int(np.argmax(own))
@@ -402,7 +407,7 @@ class _Problem:
         return labels
 
     def _updated(
-        self, found: Clustering, labels: NDArray[np.intp], changed: NDArray[np.intp]
+        self, clustering: Clustering, labels: NDArray[np.intp], changed: NDArray[np.intp]
     ) -> Array:
         """The sums after a change of some labels, from the columns of these rows."""
         if len(changed) > _MANY * len(labels):
@@ -410,5 +415,5 @@ class _Problem:
         moved = np.zeros((len(changed), self.count))
         places, weights = np.arange(len(changed)), self.weights[changed]
         moved[places, labels[changed]] += weights
-        moved[places, found.labels[changed]] -= weights
-        return found.sums + np.asarray(self.gram.columns(changed) @ moved, dtype=np.float64)
+        moved[places, clustering.labels[changed]] -= weights
+        return clustering.sums + np.asarray(self.gram.columns(changed) @ moved, dtype=np.float64)

@@ -26,9 +26,9 @@ class KernelNovelty(OutlierMixin, KernelEstimator):
 
     .. math:: s(x) = \langle \varphi(x), \mu \rangle = \frac{\sum_i w_i\, k(x, x_i)}{\sum_i w_i} ,
 
-    for an RBF kernel a density up to a constant. Rows with a small score are novel. The threshold is
-    a quantile of the scores of the training rows, each without its own part, so that a row does not
-    vouch for itself.
+    for an RBF kernel a density up to a constant. Rows with a small score are novel. The threshold
+    is a quantile of the scores of the training rows, each without its own part, so that a row does
+    not vouch for itself.
 
     Parameters
     ----------

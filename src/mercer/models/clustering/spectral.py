@@ -202,7 +202,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             sums = _neighbours(self.kernel_, points, self.points_, self.n_neighbors) @ columns
         degrees = _positive(type(self).__name__, sums[:, 0])
         places = sums[:, 1:] / degrees[:, None] / self.eigenvalues_
-        return pairwise_distances_argmin(places, self.cluster_centers_)
+        return np.asarray(pairwise_distances_argmin(places, self.cluster_centers_), dtype=np.intp)
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__

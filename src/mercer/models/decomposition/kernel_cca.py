@@ -28,11 +28,11 @@ _FOLDS = 5
 class KernelCCA(KernelEstimator):
     r"""Canonical correlations in the feature spaces of two kernels.
 
-    The functions f of X and g of Y with the largest correlation on the rows, with penalties on their
-    norms:
+    The functions f of X and g of Y with the largest correlation on the rows, with penalties on
+    their norms:
 
-    .. math:: \max_{f, g} \frac{\operatorname{cov}(f, g)}
-       {\sqrt{(\operatorname{var} f + \alpha s_x \|f\|^2)(\operatorname{var} g + \alpha s_y \|g\|^2)}} ,
+    .. math:: \max_{f, g} \operatorname{cov}(f, g) \quad\text{with}\quad
+       \operatorname{var} f + \alpha s_x \|f\|^2 = \operatorname{var} g + \alpha s_y \|g\|^2 = 1 ,
 
     where s is the variance of all rows in feature space. Without penalties, functions of a rich
     kernel have correlation 1 with anything. The functions are sums over the leading principal
@@ -163,8 +163,8 @@ class KernelCCA(KernelEstimator):
         n = len(sides.x)
         if n < 2 * _FOLDS:
             raise DataError(
-                f"{type(self).__name__}: {n} rows are too few for folds; pass alpha= a number, such "
-                "as 0.1."
+                f"{type(self).__name__}: {n} rows are too few for folds; pass alpha= a number, "
+                "such as 0.1."
             )
         count = min(self.n_components, sides.x.shape[1], sides.y.shape[1])
         folds = list(KFold(_FOLDS, shuffle=True, random_state=0).split(np.empty(n)))

@@ -77,7 +77,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimat
 
     .. math:: H K H\, v_c = \lambda_c v_c , \qquad H = I - \tfrac1n 1 1^\top ,
 
-    and the score of a row is a function of the usual form, with :math:`a_c = v_c / \sqrt{\lambda_c}`:
+    and with :math:`a_c = v_c / \sqrt{\lambda_c}` the score of a row is the function
 
     .. math:: z_c(x) = \sum_i a_{ic}\, k(x, x_i) + b_c .
 
@@ -351,7 +351,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimat
     @property
     def _landmark_count(self) -> int:
         if self.n_landmarks is not None:
-            return self.n_landmarks
+            return int(self.n_landmarks)
         return max(1000, 20 * self.n_components if isinstance(self.n_components, int) else 0)
 
 
@@ -440,7 +440,7 @@ def _centred(matrix: Array) -> tuple[Array, Array]:
 def _centred_product(gram: Gram, vectors: Array) -> Array:
     """The product with H K H, without the matrix."""
     product = np.asarray(gram @ (vectors - vectors.mean(axis=0)), dtype=np.float64)
-    return product - product.mean(axis=0)
+    return np.asarray(product - product.mean(axis=0))
 
 
 def _require_valid(owner: str, values: Array) -> None:

@@ -67,9 +67,9 @@ def fixed_points(
         )
     scale = rows.std(axis=0)
     scale[scale == 0] = 1.0
-    found = start.copy()
-    for part in blocks(len(found), width=len(rows)):
-        block = found[part]
+    images = start.copy()
+    for part in blocks(len(images), width=len(rows)):
+        block = images[part]
         for _ in range(_MAX_ITER):
             pull = weights[part] * kernel(block, points)
             total = pull.sum(axis=1)
@@ -80,5 +80,5 @@ def fixed_points(
             block = moved
             if change <= _TOL:
                 break
-        found[part] = block
-    return found
+        images[part] = block
+    return images

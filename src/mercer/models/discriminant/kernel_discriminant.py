@@ -186,8 +186,8 @@ class KernelDiscriminantAnalysis(
         priors = np.asarray(self.priors, dtype=np.float64)
         if priors.shape != self.classes_.shape or not (priors > 0).all():
             raise ParameterError(
-                f"{type(self).__name__}: priors = {shown(self.priors)} are not {len(self.classes_)} "
-                "numbers > 0, one for each class; pass such a list."
+                f"{type(self).__name__}: priors = {shown(self.priors)} are not "
+                f"{len(self.classes_)} numbers > 0, one for each class; pass such a list."
             )
         return np.asarray(priors / priors.sum())
 
@@ -211,7 +211,7 @@ class KernelDiscriminantAnalysis(
     @property
     def intercept_(self) -> Array:  # noqa: D102
         check_is_fitted(self, "ridge_")
-        return self._directions.place(np.asarray(self.ridge_.intercept_)[None])[0]
+        return self._directions.place(np.asarray(self.ridge_.intercept_)[None]).ravel()
 
     def transform(self, X: Any) -> Array:
         """Compute the coordinates of rows along the directions between the classes.
@@ -232,7 +232,7 @@ class KernelDiscriminantAnalysis(
         check_is_fitted(self, "ridge_")
         points = self._validate_points(self.kernel_, X, reset=False)
         values = np.asarray(self.ridge_.predict(points))
-        return self._directions.place(values).astype(values.dtype, copy=False)
+        return np.asarray(self._directions.place(values), dtype=values.dtype)
 
     @property
     def _n_features_out(self) -> int:
