@@ -27,12 +27,12 @@ rows = {
     "PCA": linear.inverse_transform(linear.transform(noisy[test])),
 }
 
-fig, axes = plt.subplots(len(rows), 10, figsize=(9, 4))
-for line, (name, images) in zip(axes, rows.items(), strict=True):
+fig, axes = plt.subplots(len(rows), 1, figsize=(8, 4.5), layout="constrained")
+for ax, (name, images) in zip(axes, rows.items(), strict=True):
     error = np.mean((images - clean[test]) ** 2)
-    line[0].set_ylabel(f"{name}\n{error:.3f}", rotation=0, ha="right", va="center")
-    for ax, image in zip(line, images, strict=True):
-        ax.imshow(image.reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
-        ax.set(xticks=[], yticks=[])
+    ax.imshow(np.hstack(images.reshape(-1, 8, 8)), cmap="gray_r", vmin=0, vmax=1)
+    ax.set(xticks=[], yticks=[])
+    ax.set_ylabel(f"{name}\n{error:.3f}", rotation=0, ha="right", va="center")
 fig.suptitle("Mean squared errors of noisy digits, restored by 40 components")
+axes[0].set_title("ten images that the components have not seen", fontsize="medium")
 plt.show()
