@@ -17,6 +17,7 @@ from benchmarks.harness import Outcome, Settings
 from benchmarks.races import (
     classifier,
     compositions,
+    decomposition,
     features,
     gaussian_process,
     gradients,
@@ -58,6 +59,7 @@ GROUPS = {
     "features": features.races,
     "threads": threads.races,
     "small": small.races,
+    "decomposition": decomposition.races,
     "structured_series": structured_series.races,
     "structured_graphs": structured_graphs.races,
     "structured_strings": structured_strings.races,

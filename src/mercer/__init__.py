@@ -83,7 +83,13 @@ from mercer.kernels.strings import (
 from mercer.kernels.structured import EncodedKernel, FeatureKernel, PairKernel, Ragged
 from mercer.kernels.table import table_kernel
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
+from mercer.models.clustering.kernel_kmeans import KernelKMeans
+from mercer.models.clustering.novelty import KernelNovelty
+from mercer.models.clustering.spectral import SpectralClustering
 from mercer.models.comparison import compare
+from mercer.models.decomposition.kernel_cca import KernelCCA
+from mercer.models.decomposition.kernel_pca import KernelPCA
+from mercer.models.discriminant.kernel_discriminant import KernelDiscriminantAnalysis
 from mercer.models.forecast import forecast
 from mercer.models.gaussian_process.classifier import GaussianProcessClassifier
 from mercer.models.gaussian_process.regressor import GaussianProcessRegressor
@@ -143,11 +149,16 @@ __all__ = [
     "HistogramIntersection",
     "Integer",
     "Kernel",
+    "KernelCCA",
+    "KernelDiscriminantAnalysis",
     "KernelHuberRegressor",
+    "KernelKMeans",
     "KernelLMS",
     "KernelLogisticRegression",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
+    "KernelNovelty",
+    "KernelPCA",
     "KernelPerceptron",
     "KernelQuantileRegressor",
     "KernelRidge",
@@ -188,6 +199,7 @@ __all__ = [
     "Sigmoid",
     "Signature",
     "SoftDTW",
+    "SpectralClustering",
     "SpectralMixture",
     "Spectrum",
     "Stationary",
@@ -233,9 +245,6 @@ def __dir__() -> list[str]:
 
 # What to write for names that other libraries have.
 _ELSEWHERE = {
-    "KernelPCA": "sklearn.decomposition.KernelPCA takes kernels of mercer.",
-    "KernelKMeans": "put mercer.Nystrom(kernel) in front of sklearn.cluster.KMeans.",
-    "SpectralClustering": "sklearn.cluster.SpectralClustering takes kernels of mercer as affinity.",
     "KernelDensity": "write sklearn.neighbors.KernelDensity; mercer has no densities.",
     "Matern12": "write mercer.Matern(nu=0.5).",
     "Matern32": "write mercer.Matern(nu=1.5).",
