@@ -64,7 +64,7 @@ def conditional_independence_test(
 
     The rows are split in eight parts. Regressions are fitted without a part and applied to it.
     Leave-one-out chooses their ridge and the kernel of z. If z explains what the regressions miss,
-    the test rejects too often: with three columns of z and few rows, about twice as often as
+    the test rejects too often: with three columns of z and 80 rows, up to three times as often as
     `alpha` says. ``details["loo_error_x"]`` and ``details["loo_error_y"]`` report the share of the
     variance of the features that the regressions leave unexplained.
 
