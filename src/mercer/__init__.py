@@ -245,7 +245,7 @@ def __dir__() -> list[str]:
 
 # What to write for names that other libraries have.
 _ELSEWHERE = {
-    "KernelDensity": "write sklearn.neighbors.KernelDensity; mercer has no densities.",
+    "KernelDensity": "write mercer.KernelNovelty, or sklearn.neighbors.KernelDensity.",
     "Matern12": "write mercer.Matern(nu=0.5).",
     "Matern32": "write mercer.Matern(nu=1.5).",
     "Matern52": "write mercer.Matern(nu=2.5).",

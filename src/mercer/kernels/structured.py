@@ -289,18 +289,6 @@ class Ragged:
         return type(self)(self.values, self.starts[rows], self.ends[rows], items, self.shared)
 
 
-class KernelParameter(Declaration):
-    """A kernel that is one value: it is replaced as a whole."""
-
-    def validate(self, owner: str, given: object) -> Any:
-        if not isinstance(given, Kernel) or given.unresolved():
-            raise ParameterError(
-                f"{owner}: {self.name} = {given!r:.80} is not a kernel with numbers as parameters; "
-                "pass a kernel, such as mercer.RBF(1.0)."
-            )
-        return given
-
-
 @dataclass(frozen=True)
 class _Encoding:
     """The reader of an encoded kernel."""
