@@ -97,13 +97,15 @@ $(BIN)/python:
 $(STAMPS)/requirements: pyproject.toml | $(BIN)/python
 	@mkdir -p $(STAMPS)
 	@$(call requirements,["build-system"]["requires"]) > $@.txt
-	$(PIP) install -r $@.txt
+	@echo "Installing the build tools into $(VENV) ..."
+	@$(PIP) install -r $@.txt
 	@touch $@
 
 $(STAMPS)/extra-%: pyproject.toml | $(BIN)/python
 	@mkdir -p $(STAMPS)
 	@$(call requirements,["project"]["optional-dependencies"]["$*"]) > $@.txt
-	$(PIP) install -r $@.txt
+	@echo "Installing what is needed for $* ..."
+	@$(PIP) install -r $@.txt
 	@touch $@
 
 # A peer that cannot be installed beside the libraries that mercer uses is skipped by name in the races.
@@ -124,6 +126,7 @@ $(STAMPS)/modules: FORCE | $(BIN)/python
 # No build isolation: cmake's cache in build/ stays valid, and a rebuild compiles what changed. The
 # stub is copied beside the sources, where mypy and editors look for it.
 $(STAMPS)/build: $(STAMPS)/requirements $(STAMPS)/modules $(BUILD_FILES)
-	$(PIP) install --no-build-isolation --editable .
+	@echo "Compiling the engine and installing mercer (the first time takes a minute or two) ..."
+	@$(PIP) install --no-build-isolation --editable .
 	@cp -f "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"/mercer/_core.pyi src/mercer/
 	@touch $@

@@ -17,11 +17,13 @@ from benchmarks.harness import Outcome, Settings
 from benchmarks.races import (
     classifier,
     compositions,
+    decomposition,
     features,
     gaussian_process,
     gradients,
     grams,
     growth,
+    inference,
     landmarks,
     limits,
     machines,
@@ -57,9 +59,11 @@ GROUPS = {
     "features": features.races,
     "threads": threads.races,
     "small": small.races,
+    "decomposition": decomposition.races,
     "structured_series": structured_series.races,
     "structured_graphs": structured_graphs.races,
     "structured_strings": structured_strings.races,
+    "inference": inference.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")

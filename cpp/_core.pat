@@ -13,3 +13,8 @@ _core.Side.__init__:
     \from numpy.typing import NDArray
     \from typing import Any
     def __init__(self, n: int, slots: Sequence[Any], vectors: Sequence[NDArray[Any]], ids: NDArray[numpy.int64] | None) -> None: ...
+
+_core.plain_graphs:
+    \from numpy.typing import NDArray
+    def plain_graphs(objects: list) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64], NDArray[numpy.int64], NDArray[numpy.int64] | None] | None:
+        \doc

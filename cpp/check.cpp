@@ -17,14 +17,15 @@ bool in_range(std::int32_t index, std::size_t size) {
 }
 
 template <class T>
-void check_slot(const Pairs<T>& pairs, std::int32_t slot, bool sparse, const std::string& owner) {
+void check_slot(const Pairs<T>& pairs, std::int32_t slot, Layout layout, const std::string& owner) {
+  const char* names[] = {"dense", "sparse", "bits"};
   for (const Side<T>* side : {pairs.rows, pairs.cols}) {
     require(in_range(slot, side->slots.size()), owner + " needs slot " + std::to_string(slot) +
                                                     ", but a side has " +
                                                     std::to_string(side->slots.size()) + ".");
-    require(side->slots[static_cast<std::size_t>(slot)].sparse == sparse,
+    require(side->slots[static_cast<std::size_t>(slot)].layout == layout,
             owner + " needs slot " + std::to_string(slot) + " to be " +
-                (sparse ? "sparse" : "dense") + " on both sides.");
+                names[static_cast<int>(layout)] + " on both sides.");
   }
   const std::int64_t x = pairs.rows->slots[static_cast<std::size_t>(slot)].columns;
   const std::int64_t z = pairs.cols->slots[static_cast<std::size_t>(slot)].columns;
@@ -60,14 +61,17 @@ void check_instruction(const Pairs<T>& pairs, const Instruction& line) {
     case Op::dot:
     case Op::squared_distance:
     case Op::manhattan:
-      check_slot(pairs, line.a, false, name);
+      check_slot(pairs, line.a, Layout::dense, name);
       break;
     case Op::coordinate:
-      check_slot(pairs, line.a, false, name);
+      check_slot(pairs, line.a, Layout::dense, name);
       check_weights(pairs, line.a, line.b);
       break;
     case Op::sparse_dot:
-      check_slot(pairs, line.a, true, name);
+      check_slot(pairs, line.a, Layout::sparse, name);
+      break;
+    case Op::bit_dot:
+      check_slot(pairs, line.a, Layout::bits, name);
       break;
     case Op::row:
       require(in_range(line.a, pairs.rows->vectors.size()),
@@ -120,12 +124,12 @@ void check_output(const Pairs<T>& pairs, const Output& output, Fold fold) {
     case OutputKind::dot_inputs:
     case OutputKind::distance_inputs:
     case OutputKind::distance_scales:
-      check_slot(pairs, output.slot, false, "contract");
+      check_slot(pairs, output.slot, Layout::dense, "contract");
       return;
     case OutputKind::coordinate_adjoint:
       break;
   }
-  check_slot(pairs, output.slot, false, "coordinate_adjoint");
+  check_slot(pairs, output.slot, Layout::dense, "coordinate_adjoint");
   require(in_range(output.subprogram, pairs.program->coordinates.size()),
           "coordinate_adjoint: there is no sub-program " + std::to_string(output.subprogram) + ".");
   require(output.reduction >= 0 && output.reduction <= kMaxDegree,

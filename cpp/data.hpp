@@ -20,13 +20,17 @@ inline constexpr std::int64_t kMaxPoints = std::int64_t{1} << 53;
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 
-// One feature block of a side. Dense: panels [panel][column][lane], zero padded, 64-byte aligned.
-// Sparse: compressed rows whose content has been checked (see `check_sparse`).
+// How a slot stores its columns. Dense: panels [panel][column][lane], zero padded, 64-byte aligned.
+// Sparse: compressed rows whose content has been checked (see `check_sparse`). Bits: panels whose
+// columns are words of zeros and ones, each as wide as T.
+enum class Layout { dense, sparse, bits };
+
+// One feature block of a side.
 template <class T>
 struct Slot {
   std::int64_t columns = 0;
   const T* panels = nullptr;
-  bool sparse = false;
+  Layout layout = Layout::dense;
   const std::int64_t* indptr = nullptr;
   const std::int64_t* indices = nullptr;
   const T* values = nullptr;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "blas.hpp"
@@ -98,6 +99,15 @@ struct HadamardJob {
   const T* scales = nullptr;                      // [block][size]
   T* out = nullptr;
   std::int64_t stride = 0, width = 0;
+  int threads = 1;
+  Interrupt interrupt;
+};
+
+// Rows of zeros and ones as bits: ceil(columns / 64) words for each row.
+template <class T>
+struct PackBitsJob {
+  StridedMatrix<T> x;
+  std::uint64_t* words = nullptr;
   int threads = 1;
   Interrupt interrupt;
 };
@@ -237,10 +247,41 @@ struct SeriesJob {
       -1;              // the window of DTW, or -1; the triangular width of global alignment, or 0
   int depth = 1;       // levels of a truncated signature
   int refinement = 0;  // of the grid of the equation of the whole signature
-  bool gaussian = false;  // whether signatures are in the feature space of a Gaussian kernel
   double* out = nullptr;  // row-major, or one number for each pair of the diagonal
   int threads = 1;
   Interrupt interrupt;
+};
+
+// The signature kernel of one series with others, in the feature space of a kernel of single times.
+struct StaticSignatureJob {
+  SeriesKind kind = SeriesKind::signature;
+  int depth = 1, refinement = 0;
+  std::int64_t length = 0;  // of the one series
+  std::int64_t step = 1;    // rows of kernel values that are asked for at once
+  SeriesSide cols;          // without values
+  std::int64_t times = 0;   // of all other series
+  // Kernel values of the times begin to end of the one series with all times of the others.
+  std::function<const double*(std::int64_t begin, std::int64_t end)> values;
+  double* out = nullptr;  // one number for each of the others
+  int threads = 1;
+  Interrupt interrupt;
+};
+
+// Iterated integrals of channels 1 to m, for m up to `levels`, in `draws` independent places. The
+// values of a time are its increments, [level][draw].
+struct IteratedIntegralsJob {
+  SeriesSide rows;
+  int levels = 1;
+  std::int64_t draws = 0;
+  double* out = nullptr;  // [item][level][draw]
+  int threads = 1;
+  Interrupt interrupt;
+};
+
+struct SeriesTable {
+  void (*pairs)(const SeriesJob&);
+  void (*static_signature)(const StaticSignatureJob&);
+  void (*iterated_integrals)(const IteratedIntegralsJob&);
 };
 
 // Throw std::invalid_argument unless the job can run without reading or writing out of bounds.
@@ -259,6 +300,7 @@ struct EngineTable {
   void (*product)(const ProductJob<T>&);
   void (*normal_product)(const ProductJob<T>&);
   void (*contract)(const ContractJob<T>&);
+  bool (*pack_bits)(const PackBitsJob<T>&);  // false if there is another number
   void (*hadamard)(const HadamardJob<T>&);
   void (*waves)(const WavesJob<T>&);
   bool (*inverse)(const InverseJob<T>&);
@@ -273,7 +315,7 @@ struct Engine {
   const char* name;
   EngineTable<float> single;
   EngineTable<double> twofold;
-  void (*series)(const SeriesJob&);
+  SeriesTable series;
   StringTable strings;
 
   template <class T>

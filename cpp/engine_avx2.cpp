@@ -6,5 +6,5 @@
 namespace mercer {
 extern const Engine avx2_engine;
 const Engine avx2_engine = {"avx2", avx2::engine_table<float>(), avx2::engine_table<double>(),
-                            avx2::run_series, avx2::string_table()};
+                            avx2::series_table(), avx2::string_table()};
 }  // namespace mercer

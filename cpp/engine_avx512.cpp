@@ -6,6 +6,6 @@
 namespace mercer {
 extern const Engine avx512_engine;
 const Engine avx512_engine = {"avx512", avx512::engine_table<float>(),
-                              avx512::engine_table<double>(), avx512::run_series,
+                              avx512::engine_table<double>(), avx512::series_table(),
                               avx512::string_table()};
 }  // namespace mercer

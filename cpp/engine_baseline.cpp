@@ -6,6 +6,6 @@
 namespace mercer {
 extern const Engine baseline_engine;
 const Engine baseline_engine = {"baseline", baseline::engine_table<float>(),
-                                baseline::engine_table<double>(), baseline::run_series,
+                                baseline::engine_table<double>(), baseline::series_table(),
                                 baseline::string_table()};
 }  // namespace mercer

@@ -18,9 +18,10 @@ namespace mercer::MERCER_ISA {
 
 template <class T>
 constexpr EngineTable<T> engine_table() {
-  return {run_gram<T>,      run_product<T>, run_normal_product<T>, run_contract<T>,
-          run_hadamard<T>,  run_waves<T>,   run_inverse<T>,        run_smo<T>,
-          run_smo_batch<T>, run_row_sum<T>, run_tridiagonal<T>,    run_leverages<T>};
+  return {run_gram<T>,      run_product<T>,   run_normal_product<T>, run_contract<T>,
+          run_pack_bits<T>, run_hadamard<T>,  run_waves<T>,          run_inverse<T>,
+          run_smo<T>,       run_smo_batch<T>, run_row_sum<T>,        run_tridiagonal<T>,
+          run_leverages<T>};
 }
 
 }  // namespace mercer::MERCER_ISA

@@ -192,13 +192,12 @@ class Distances {
     }
   }
   double operator[](std::int64_t u) const { return lengths_[static_cast<std::size_t>(u)]; }
-  // A length as an integer. It is rounded to 33 bits: sums of the same numbers in another order
-  // are equal. Whole numbers below 2^33 are exact.
-  static std::uint64_t key(double length) {
+  // A length of 33 bits, so that sums of the same numbers in another order are equal. Whole numbers
+  // below 2^33 are exact.
+  static double rounded(double length) {
     int exponent = 0;
     const double mantissa = std::frexp(length, &exponent);
-    return std::bit_cast<std::uint64_t>(
-        std::ldexp(std::nearbyint(std::ldexp(mantissa, 33)), exponent - 33));
+    return std::ldexp(std::nearbyint(std::ldexp(mantissa, 33)), exponent - 33);
   }
 
  private:
@@ -267,7 +266,8 @@ inline Features weisfeiler_lehman(const Batch& batch, std::int64_t depth, Base b
                      distances.from(batch, g, u);
                      for (std::int64_t v = 0; v < n; ++v) {
                        if (v == u || distances[v] == kFar) continue;
-                       const std::uint64_t length = mixed(Distances::key(distances[v]));
+                       const std::uint64_t length =
+                           mixed(std::bit_cast<std::uint64_t>(Distances::rounded(distances[v])));
                        for (std::int64_t round = 0; round <= depth; ++round) {
                          const std::uint64_t* of = labels.data() + round * n;
                          counts.add(combined(combined(of[u], of[v]), length));
@@ -542,6 +542,130 @@ void all_pairs(std::int64_t rows, std::int64_t columns, bool symmetric, double w
     }
   };
   run_workers(rows, useful_threads(run.threads, rows, work), run.interrupt, WorkerBody(body));
+}
+
+// The lengths of all shortest paths of one graph. `levels` are the different lengths, rising;
+// entry (u, v) of `places` is the level of the length from u to v, or their number if there is no
+// path or u is v.
+struct PathLengths {
+  std::vector<double> levels;
+  std::vector<std::int32_t> places;
+
+  void measure(const Batch& batch, std::int64_t g, Distances& distances, Worker& worker) {
+    const std::int64_t n = batch.nodes(g);
+    std::vector<double> lengths(static_cast<std::size_t>(n * n), kFar);
+    for (std::int64_t u = 0; u < n; ++u) {
+      distances.from(batch, g, u);
+      for (std::int64_t v = 0; v < n; ++v)
+        if (v != u && distances[v] != kFar)
+          lengths[static_cast<std::size_t>(u * n + v)] = Distances::rounded(distances[v]);
+      if (!worker.keep_going(batch.arcs(g) + 20 * n)) return;
+    }
+    levels = lengths;
+    std::sort(levels.begin(), levels.end());
+    levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
+    if (!levels.empty() && levels.back() == kFar) levels.pop_back();
+    places.reserve(lengths.size());
+    for (const double length : lengths)
+      places.push_back(static_cast<std::int32_t>(
+          std::lower_bound(levels.begin(), levels.end(), length) - levels.begin()));
+  }
+};
+
+inline std::vector<PathLengths> path_lengths(const Batch& batch, Run run) {
+  std::vector<PathLengths> all(static_cast<std::size_t>(batch.graphs));
+  double work = 0.0;
+  for (std::int64_t g = 0; g < batch.graphs; ++g)
+    work += 20.0 * static_cast<double>(batch.nodes(g)) * double(batch.nodes(g) + batch.arcs(g));
+  auto body = [&](Worker& worker) {
+    Distances distances;
+    for (std::int64_t g; (g = worker.next_unit()) >= 0;)
+      all[static_cast<std::size_t>(g)].measure(batch, g, distances, worker);
+  };
+  run_workers(batch.graphs, useful_threads(run.threads, batch.graphs, work), run.interrupt,
+              WorkerBody(body));
+  return all;
+}
+
+// Sums over the pairs of equally long paths, from u to v in a graph and from s to t in another, of
+// k(u, s) k(v, t). Sums over v come first, for each length and t, so that a pair of graphs of n and
+// m nodes takes n m (n + m) operations.
+class PathPairs {
+ public:
+  // Rows of `values` are the nodes of the first graph, columns those of the second.
+  double sum(const Batch& a, std::int64_t i, const PathLengths& of_a, const Batch& b,
+             std::int64_t j, const PathLengths& of_b, const double* values, std::int64_t stride) {
+    const std::int64_t n = a.nodes(i), m = b.nodes(j);
+    const auto levels = static_cast<std::int64_t>(of_b.levels.size());
+    values_.resize(static_cast<std::size_t>(n * m));
+    for (std::int64_t u = 0; u < n; ++u)
+      for (std::int64_t s = 0; s < m; ++s)
+        values_[static_cast<std::size_t>(u * m + s)] =
+            a.label(a.starts[i] + u) == b.label(b.starts[j] + s) ? values[u * stride + s] : 0.0;
+    match(of_a.levels, of_b.levels);
+    double total = 0.0;
+    for (std::int64_t u = 0; u < n; ++u) {
+      // One row for each length, and one of zeros for nodes without a path.
+      sums_.assign(static_cast<std::size_t>((levels + 1) * m), 0.0);
+      for (std::int64_t v = 0; v < n; ++v) {
+        const std::int64_t level =
+            levels_[static_cast<std::size_t>(of_a.places[static_cast<std::size_t>(u * n + v)])];
+        if (level < 0) continue;
+        double* sums = sums_.data() + level * m;
+        const double* row = values_.data() + v * m;
+        for (std::int64_t t = 0; t < m; ++t) sums[t] += row[t];
+      }
+      for (std::int64_t s = 0; s < m; ++s) {
+        const double value = values_[static_cast<std::size_t>(u * m + s)];
+        if (value == 0.0) continue;
+        const std::int32_t* places = of_b.places.data() + s * m;
+        double inner = 0.0;
+        for (std::int64_t t = 0; t < m; ++t)
+          inner += sums_[static_cast<std::size_t>(places[t] * m + t)];
+        total += value * inner;
+      }
+    }
+    return total;
+  }
+
+ private:
+  // The places of the levels of one graph among those of another; -1 where it has none of them.
+  void match(const std::vector<double>& own, const std::vector<double>& other) {
+    levels_.assign(own.size() + 1, -1);
+    for (std::size_t k = 0, l = 0; k < own.size() && l < other.size();) {
+      if (own[k] == other[l]) levels_[k] = static_cast<std::int64_t>(l);
+      const bool both = own[k] == other[l], behind = own[k] < other[l];
+      k += both || behind;
+      l += both || !behind;
+    }
+  }
+
+  std::vector<double> values_, sums_;
+  std::vector<std::int64_t> levels_;
+};
+
+// `values` are those of a kernel of nodes: the nodes of all graphs of `a`, one graph after another,
+// with those of `b`. Of a symmetric matrix only pairs with j <= i are computed.
+inline void attributed_paths(const Batch& a, const Batch& b, const double* values,
+                             std::int64_t stride, bool symmetric, double* out, Run run) {
+  const std::vector<PathLengths> of_a = path_lengths(a, run), of_b = path_lengths(b, run);
+  std::vector<std::int64_t> rows(1, 0), columns(1, 0);
+  for (std::int64_t i = 0; i < a.graphs; ++i) rows.push_back(rows.back() + a.nodes(i));
+  for (std::int64_t j = 0; j < b.graphs; ++j) columns.push_back(columns.back() + b.nodes(j));
+  const double work = 2.0 * double(rows.back()) * double(columns.back()) *
+                      double(rows.back() / std::max<std::int64_t>(a.graphs, 1));
+  auto body = [&](Worker& worker) {
+    PathPairs pair;
+    for (std::int64_t i; (i = worker.next_unit()) >= 0;)
+      for (std::int64_t j = 0; j < (symmetric ? i + 1 : b.graphs); ++j) {
+        const auto row = static_cast<std::size_t>(i), column = static_cast<std::size_t>(j);
+        out[i * b.graphs + j] = pair.sum(a, i, of_a[row], b, j, of_b[column],
+                                         values + rows[row] * stride + columns[column], stride);
+        if (!worker.keep_going(a.nodes(i) * b.nodes(j) * (a.nodes(i) + b.nodes(j)))) return;
+      }
+  };
+  run_workers(a.graphs, useful_threads(run.threads, a.graphs, work), run.interrupt,
+              WorkerBody(body));
 }
 
 // Eigenvalues of graphs, and the squared sums of their eigenvectors: those of graph g are from

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "bits.hpp"
 #include "elementwise.hpp"
 #include "engine.hpp"
 #include "tile.hpp"
@@ -80,9 +81,10 @@ double pair_cost(const Pairs<T>& pairs) {
       for (const Instruction& inner :
            pairs.program->coordinates[static_cast<std::size_t>(line.b)].code)
         per_column += 1 + info(inner.op).cost;
-    const double columns = slot.sparse ? static_cast<double>(slot.indptr[pairs.cols->n]) /
-                                             static_cast<double>(pairs.cols->n) * 4
-                                       : static_cast<double>(slot.columns);
+    const double columns = slot.layout == Layout::sparse
+                               ? static_cast<double>(slot.indptr[pairs.cols->n]) /
+                                     static_cast<double>(pairs.cols->n) * 4
+                               : static_cast<double>(slot.columns);
     cost += per_column * columns;
   }
   return cost;
@@ -258,6 +260,9 @@ class Interpreter {
         return run_metric<Metric::manhattan>(line, dst);
       case Op::sparse_dot:
         return run_sparse(line.a, dst);
+      case Op::bit_dot:
+        return bits_tile<T>(lane_panel(line.a), across_panel(line.a), columns(line.a), padded_,
+                            dst);
       case Op::coordinate:
         return reduce_columns(program_.coordinates[static_cast<std::size_t>(line.b)], line.a,
                               line.c, dst);

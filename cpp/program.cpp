@@ -66,6 +66,7 @@ const std::vector<OpInfo>& operations() {
       {Op::squared_distance, "squared_distance", pair, 0, 0, false, 0},
       {Op::manhattan, "manhattan", pair, 0, 0, false, 0},
       {Op::sparse_dot, "sparse_dot", pair, 0, 0, false, 0},
+      {Op::bit_dot, "bit_dot", pair, 0, 0, false, 0},
       {Op::coordinate, "coordinate", pair, 0, 0, false, 0},
       {Op::row, "row", pair, 0, 0, false, 1},
       {Op::column, "column", pair, 0, 0, false, 1},

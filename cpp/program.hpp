@@ -17,6 +17,7 @@ enum class Op : std::int32_t {
   squared_distance,
   manhattan,
   sparse_dot,
+  bit_dot,
   coordinate,
   row,
   column,

@@ -187,30 +187,32 @@ struct AlignmentKernel {
   void begin(const SeriesBatch&) {}
 
   void row(const SeriesBatch& batch, std::int64_t i, SeriesBand band, SeriesRow& out) {
-    const SeriesVec scale = broadcast<double>(rate), two = broadcast<double>(2.0);
+    const SeriesVec two = broadcast<double>(2.0);
     for (std::int64_t j = band.begin; j < band.end; ++j) {
-      SeriesVec decay[kSeriesVectors], g[kSeriesVectors], gap[kSeriesVectors];
-      batch.squared_distance(i, j, decay);
+      SeriesVec square[kSeriesVectors], g[kSeriesVectors];
+      batch.squared_distance(i, j, square);
 #pragma GCC unroll 8
-      for (int v = 0; v < kSeriesVectors; ++v) g[v] = decay[v] = decay[v] * scale;
-      vdecayn<double, kSeriesVectors>(g);
-      const double weight = triangular > 0 ? 1.0 - static_cast<double>(std::abs(i - j)) /
-                                                       static_cast<double>(triangular)
-                                           : 1.0;
-#pragma GCC unroll 8
-      for (int v = 0; v < kSeriesVectors; ++v) {
-        g[v] = g[v] * broadcast<double>(weight);
-        gap[v] = two - g[v];
-      }
+      for (int v = 0; v < kSeriesVectors; ++v) g[v] = square[v];
+      vdecayn_scaled<kSeriesVectors>(rate, g);
+      const double weight = weight_at(std::abs(i - j));
+      if (triangular > 0)
+        for (SeriesVec& value : g) value *= broadcast<double>(weight);
       if constexpr (kLogarithm) {
-        const SeriesVec shift = broadcast<double>(std::log2(weight));
+        const SeriesVec scale = broadcast<double>(rate),
+                        shift = broadcast<double>(std::log2(weight));
         for (int v = 0; v < kSeriesVectors; ++v)
-          put(out[j], v, decay[v] - shift + vlog<double>(gap[v]) * broadcast<double>(kLog2OfE));
+          put(out[j], v,
+              square[v] * scale - shift + vlog<double>(two - g[v]) * broadcast<double>(kLog2OfE));
       } else {
 #pragma GCC unroll 8
-        for (int v = 0; v < kSeriesVectors; ++v) put(out[j], v, g[v] / gap[v]);
+        for (int v = 0; v < kSeriesVectors; ++v) put(out[j], v, g[v] / (two - g[v]));
       }
     }
+  }
+
+  double weight_at(std::int64_t gap) const {
+    if (triangular == 0) return 1.0;
+    return 1.0 - static_cast<double>(gap) / static_cast<double>(triangular);
   }
 };
 
@@ -227,35 +229,6 @@ struct Products {
       for (int v = 0; v < kSeriesVectors; ++v) put(out[j], v, p[v]);
     }
   }
-};
-
-// The inner product of the increments from time i - 1 to i of x, and from j - 1 to j of y, in the
-// feature space of the Gaussian kernel exp(-|x - y|^2 / 2): a double difference of its values. It
-// is 0 at the first times.
-struct GaussianProducts {
-  std::int64_t width(const SeriesBatch&) const { return kNoBand; }
-  void begin(const SeriesBatch& batch) { above.resize(batch.cols); }
-
-  void row(const SeriesBatch& batch, std::int64_t i, SeriesBand band, SeriesRow& out) {
-    const ExpScale<double> scale(-0.5);
-    SeriesVec left[kSeriesVectors] = {}, corner[kSeriesVectors] = {};
-    for (std::int64_t j = band.begin; j < band.end; ++j) {
-      SeriesVec g[kSeriesVectors];
-      batch.squared_distance(i, j, g);
-      vexp_scaled<double, kSeriesVectors>(scale, g);
-#pragma GCC unroll 8
-      for (int v = 0; v < kSeriesVectors; ++v) {
-        const SeriesVec up = i > 0 ? SeriesBatch::at(above[j], v) : g[v];
-        const SeriesVec change = g[v] - up;
-        put(out[j], v, j > 0 ? change - (left[v] - corner[v]) : SeriesVec{});
-        left[v] = g[v];
-        corner[v] = up;
-        put(above[j], v, g[v]);
-      }
-    }
-  }
-
-  SeriesRow above = {};  // the values of the row before
 };
 
 // ---------------------------------------------------------------------------------------------
@@ -334,8 +307,8 @@ class SoftCost {
         b[v] = vmax<double>(low, left[v]) - least[v];
         corner[v] = above;
       }
-      vdecayn<double, kSeriesVectors>(a);
-      vdecayn<double, kSeriesVectors>(b);
+      vdecayn_scaled<kSeriesVectors>(1.0, a);
+      vdecayn_scaled<kSeriesVectors>(1.0, b);
 #pragma GCC unroll 8
       for (int v = 0; v < kSeriesVectors; ++v) a[v] = log2_of(one + a[v] + b[v]);
 #pragma GCC unroll 8
@@ -717,14 +690,14 @@ void run_batches(const SeriesJob& job, SeriesPadding padding, Make make) {
   run_workers(units, useful_threads(job.threads, units, work), job.interrupt, WorkerBody(body));
 }
 
-// Options are those of the recurrence.
-template <class Recurrence, class MakeLocal, class... Options>
+// Both functions make an object for each thread.
+template <class MakeLocal, class MakeRecurrence>
 void run_recurrence(const SeriesJob& job, SeriesPadding padding, MakeLocal local,
-                    const Options&... options) {
-  using Grid = SeriesGrid<decltype(local()), Recurrence>;
+                    MakeRecurrence recurrence) {
+  using Grid = SeriesGrid<decltype(local()), decltype(recurrence())>;
   run_batches(job, padding, [&] {
-    return [grid = Grid{local(), Recurrence(options...)}](const SeriesBatch& batch, Worker& worker,
-                                                          double* results) mutable {
+    return [grid = Grid{local(), recurrence()}](const SeriesBatch& batch, Worker& worker,
+                                                double* results) mutable {
       return grid.run(batch, worker, results);
     };
   });
@@ -756,38 +729,164 @@ inline void run_global_alignment(const SeriesJob& job) {
   });
 }
 
-template <class Recurrence, class... Options>
-void run_signature_of(const SeriesJob& job, Options... options) {
-  // Increments are padded with zeros, and points with the last one: both add nothing.
-  if (job.gaussian)
-    run_recurrence<Recurrence>(job, kRepeated, [] { return GaussianProducts{}; }, options...);
-  else
-    run_recurrence<Recurrence>(job, {0.0, 0.0}, [] { return Products{}; }, options...);
+// Calls run(make), where make() is the recurrence of a kind of signatures.
+template <class Run, int... kDepths>
+void with_signature(SeriesKind kind, int depth, int refinement, Run run,
+                    std::integer_sequence<int, kDepths...>) {
+  if (kind == SeriesKind::signature_pde)
+    return run([refinement] { return SignatureEquation(refinement); });
+  ((depth == kDepths + 1 ? run([] { return TruncatedSignature<kDepths + 1>(); }) : void()), ...);
 }
 
-template <int... kDepths>
-void run_signature(const SeriesJob& job, std::integer_sequence<int, kDepths...>) {
-  ((job.depth == kDepths + 1 ? run_signature_of<TruncatedSignature<kDepths + 1>>(job) : void()),
-   ...);
-}
+inline constexpr auto kDepthsOfSignatures = std::make_integer_sequence<int, kMostLevels>();
 
 inline void run_series(const SeriesJob& job) {
   switch (job.kind) {
     case SeriesKind::dtw:
-      return run_recurrence<LeastCost>(job, kRepeated, [&job] {
-        return ScaledDistances{1.0, job.band < 0 ? kNoBand : job.band};
-      });
+      return run_recurrence(
+          job, kRepeated,
+          [&job] { return ScaledDistances{1.0, job.band < 0 ? kNoBand : job.band}; },
+          [] { return LeastCost(); });
     case SeriesKind::soft_dtw:
       // Costs in units of gamma log(2).
-      return run_recurrence<SoftCost>(job, kRepeated,
-                                      [&job] { return ScaledDistances{kLog2OfE / job.sigma}; });
+      return run_recurrence(
+          job, kRepeated, [&job] { return ScaledDistances{kLog2OfE / job.sigma}; },
+          [] { return SoftCost(); });
     case SeriesKind::global_alignment:
       return run_global_alignment(job);
     case SeriesKind::signature:
-      return run_signature(job, std::make_integer_sequence<int, kMostLevels>());
     case SeriesKind::signature_pde:
-      return run_signature_of<SignatureEquation>(job, job.refinement);
+      // Increments beyond a series are 0, which adds nothing.
+      return with_signature(
+          job.kind, job.depth, job.refinement,
+          [&job](auto make) { run_recurrence(job, {0.0, 0.0}, [] { return Products{}; }, make); },
+          kDepthsOfSignatures);
   }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Signatures in the feature space of a kernel of single times
+// ---------------------------------------------------------------------------------------------
+
+// One series against a batch of others, from the kernel values of their times.
+template <class Recurrence>
+struct StaticSignature {
+  SeriesBatch batch = {};  // lengths alone
+  std::int64_t starts[kSeriesLanes] = {};
+  std::int64_t lanes = 0;
+  Recurrence recurrence;
+
+  void begin(const SeriesSide& cols, std::int64_t first) {
+    lanes = std::min<std::int64_t>(kSeriesLanes, cols.count - first);
+    for (std::int64_t lane = 0; lane < kSeriesLanes; ++lane) {
+      const std::int64_t item = first + std::min(lane, lanes - 1);
+      starts[lane] = cols.starts[item];
+      batch.lane_cols[lane] = cols.length(item);
+      batch.cols = std::max(batch.cols, batch.lane_cols[lane]);
+    }
+    recurrence.begin(batch);
+  }
+
+  // Inner products of the increments to this time of the one series, and to each time of the
+  // others: double differences of kernel values. They are 0 at first times, and beyond a series.
+  void row(std::int64_t i, const double* above, const double* here, SeriesRow& products) {
+    const SeriesBand all(i, batch.cols, kNoBand);
+    products.resize(batch.cols);
+    products.fill(batch.cols, 0.0);
+    for (std::int64_t lane = 0; lane < lanes && i > 0; ++lane) {
+      const double *a = above + starts[lane], *b = here + starts[lane];
+      double change = b[0] - a[0];
+      for (std::int64_t j = 1; j < batch.lane_cols[lane]; ++j) {
+        const double next = b[j] - a[j];
+        products[j][lane] = next - change;
+        change = next;
+      }
+    }
+    recurrence.row(i, all, products);
+  }
+};
+
+template <class Make>
+void run_static_signature_of(const StaticSignatureJob& job, Make make) {
+  using Batch = StaticSignature<decltype(make())>;
+  std::vector<Batch> batches;
+  for (std::int64_t first = 0; first < job.cols.count; first += kSeriesLanes) {
+    batches.push_back(Batch{.recurrence = make()});
+    batches.back().begin(job.cols, first);
+  }
+  const auto units = static_cast<std::int64_t>(batches.size());
+  std::vector<double> last(static_cast<std::size_t>(job.times));
+  for (std::int64_t begin = 0; begin < job.length; begin += job.step) {
+    const std::int64_t end = std::min(job.length, begin + job.step);
+    const double* values = job.values(begin, end);
+    auto body = [&](Worker& worker) {
+      SeriesRow products;
+      for (std::int64_t unit = worker.next_unit(); unit >= 0; unit = worker.next_unit()) {
+        Batch& batch = batches[static_cast<std::size_t>(unit)];
+        for (std::int64_t i = begin; i < end; ++i) {
+          if (!worker.keep_going(batch.batch.cols * kSeriesVectors * 16)) return;
+          const double* here = values + (i - begin) * job.times;
+          batch.row(i, i > begin ? here - job.times : last.data(), here, products);
+        }
+      }
+    };
+    const double work = static_cast<double>((end - begin) * job.times) * 16.0;
+    run_workers(units, useful_threads(job.threads, units, work), job.interrupt, WorkerBody(body));
+    std::copy_n(values + (end - begin - 1) * job.times, job.times, last.begin());
+  }
+  double* out = job.out;
+  for (const Batch& batch : batches)
+    for (int lane = 0; lane < batch.lanes; ++lane)
+      *out++ = batch.recurrence.result(batch.batch, lane);
+}
+
+inline void run_static_signature(const StaticSignatureJob& job) {
+  with_signature(
+      job.kind, job.depth, job.refinement,
+      [&job](auto make) { run_static_signature_of(job, make); }, kDepthsOfSignatures);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Iterated integrals
+// ---------------------------------------------------------------------------------------------
+
+// Extends the integrals of one path by a straight line, by Horner's rule: with the increments d_l,
+// S_m += d_m (S_{m-1} + d_{m-1} / 2 (S_{m-2} + ... + d_1 / m)), from the highest level down.
+MERCER_INLINE void extend_integrals(const double* increments, int levels, std::int64_t draws,
+                                    double* sums, double* term) {
+  for (int m = levels; m > 0; --m) {
+    const double part = 1.0 / m;
+    for (std::int64_t c = 0; c < draws; ++c) term[c] = part * increments[c];
+    for (int l = 1; l < m; ++l) {
+      const double share = 1.0 / (m - l);
+      const double *step = increments + l * draws, *lower = sums + (l - 1) * draws;
+      for (std::int64_t c = 0; c < draws; ++c) term[c] = share * step[c] * (term[c] + lower[c]);
+    }
+    double* own = sums + (m - 1) * draws;
+    for (std::int64_t c = 0; c < draws; ++c) own[c] += term[c];
+  }
+}
+
+inline void run_iterated_integrals(const IteratedIntegralsJob& job) {
+  const std::int64_t width = job.levels * job.draws;
+  auto body = [&](Worker& worker) {
+    std::vector<double> term(static_cast<std::size_t>(job.draws));
+    for (std::int64_t item = worker.next_unit(); item >= 0; item = worker.next_unit()) {
+      double* sums = job.out + item * width;
+      std::fill_n(sums, width, 0.0);
+      for (std::int64_t t = job.rows.starts[item]; t < job.rows.ends[item]; ++t) {
+        if (!worker.keep_going(width * (job.levels + 1))) return;
+        extend_integrals(job.rows.values + t * width, job.levels, job.draws, sums, term.data());
+      }
+    }
+  };
+  const double work = static_cast<double>(width * job.rows.count * job.rows.longest()) * job.levels;
+  run_workers(job.rows.count, useful_threads(job.threads, job.rows.count, work), job.interrupt,
+              WorkerBody(body));
+}
+
+constexpr SeriesTable series_table() {
+  return {run_series, run_static_signature, run_iterated_integrals};
 }
 
 }  // namespace mercer::MERCER_ISA

@@ -1,4 +1,4 @@
-// What the engine computes of strings and bits: see strings.hpp.
+// What the engine computes of strings: see strings.hpp.
 #pragma once
 
 #include <cstdint>
@@ -69,16 +69,6 @@ struct AlignmentJob {
   double open = 0.0, extend = 0.0;  // factors of a gap: of its first letter, of each further one
 };
 
-// Number of common bits of all pairs of rows.
-template <class T>
-struct BitsJob {
-  const std::uint64_t *a = nullptr, *b = nullptr;
-  std::int64_t rows = 0, columns = 0, words = 0;
-  T* out = nullptr;
-  int threads = 1;
-  Interrupt interrupt;
-};
-
 // The functions of one instruction set.
 struct StringTable {
   void (*windows)(const WindowsJob&);
@@ -87,8 +77,6 @@ struct StringTable {
   void (*subsequences)(const SubsequenceJob&);
   void (*local_alignments)(const AlignmentJob&);
   void (*edit_distances)(const StringPairs&);
-  void (*bits_single)(const BitsJob<float>&);
-  void (*bits_double)(const BitsJob<double>&);
 };
 
 }  // namespace mercer

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from pathlib import Path
+
+from docutils import nodes
+from sphinx.util.inspect import stringify_signature
 
 import mercer
 
@@ -50,6 +54,7 @@ os.environ["JUPYTER_PATH"] = str(HERE / "_kernel")
 autosummary_generate = True
 toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # numpydoc states the types
+python_maximum_signature_line_length = 80  # longer ones have a line for each parameter
 numpydoc_show_class_members = False  # the autosummary template lists them
 
 # The gallery: examples/ is run when the pages are built.
@@ -112,7 +117,24 @@ def plain_references(app, what, name, obj, options, lines):
         lines[:] = re.sub(r":ref:`([^`<]*?)\s*(?:<[^>]*>)?`", r"\1", "\n".join(lines)).split("\n")
 
 
+def parameters_of_the_constructor(app, what, name, obj, options, signature, returns):
+    # Sphinx prefers `__new__`, which names no parameters where it only checks their names.
+    if what != "class" or not (signature or "").startswith("(*args"):
+        return None
+    return stringify_signature(inspect.signature(obj), show_annotation=False), None
+
+
+def mark_tables(app, doctree):
+    # Printed tables keep their columns on narrow screens; other output is wrapped.
+    for block in doctree.findall(nodes.literal_block):
+        rows = [line for line in block.astext().splitlines() if re.search(r"\S {2,}\S", line)]
+        if "output" in block["classes"] and len(rows) > 1:
+            block["classes"].append("printed-table")
+
+
 def setup(app):
+    app.connect("autodoc-process-signature", parameters_of_the_constructor)
+    app.connect("doctree-read", mark_tables)
     app.connect("autodoc-process-docstring", escape_bars, priority=900)
     app.connect("autodoc-process-docstring", plain_references)
     app.connect("autodoc-skip-member", skip_others)

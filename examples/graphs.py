@@ -2,16 +2,17 @@
 Graphs: the matrix of molecules
 ===============================
 
-A kernel on graphs compares molecules by the neighbourhoods of their atoms. Rows and columns of its
-matrix are sorted by class here: rings first, then chains.
+A kernel on graphs compares molecules by the neighbourhoods of their atoms. Half of these molecules
+are rings, and the others are chains.
 """
 
 # %%
-# With depth 0 the kernel sees the atoms alone, and both classes look alike. Each round looks one
-# bond further. After three rounds, molecules with a ring resemble each other more than the others.
+# With depth 0 the kernel sees the atoms alone, and cannot tell a ring from a chain. Each round
+# looks one bond further. Titles have the accuracy of a support vector machine on held-out rows.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.model_selection import cross_val_score
 
 import mercer as mc
 
@@ -28,10 +29,12 @@ def molecule(ring: bool) -> mc.Graph:
     return mc.Graph(edges, node_labels=labels)
 
 
-molecules = [molecule(ring=i < 30) for i in range(60)]
-_, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
-for ax, depth in zip(axes, (0, 1, 3), strict=True):
+shapes = np.repeat(["ring", "chain"], 60)
+molecules = [molecule(ring=shape == "ring") for shape in shapes]
+_, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
+for ax, depth in zip(axes, (0, 3), strict=True):
     kernel = mc.WeisfeilerLehman(depth).normalized()
-    ax.imshow(kernel(molecules), vmin=0, vmax=1)
-    ax.set(title=f"depth {depth}", xlabel="molecule", ylabel="molecule")
+    accuracy = cross_val_score(mc.SVC(kernel, C=10.0), molecules, shapes).mean()
+    mc.plot.GramDisplay.from_kernel(kernel, molecules, shapes, ax=ax)
+    ax.set_title(f"depth {depth}: accuracy {accuracy:.2f}")
 plt.show()

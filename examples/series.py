@@ -2,8 +2,8 @@
 What an alignment finds similar
 ===============================
 
-Two kinds of heartbeats, with peaks at random times. A kernel that compares the values at equal
-times mixes them up. The global alignment kernel compares them at matching times.
+Two kinds of simulated heartbeats, with peaks at random times. A kernel that compares values at
+equal times mixes them up. The global alignment kernel compares them at matching times.
 """
 
 # %%
@@ -26,7 +26,7 @@ for kind in kinds:
     beats.append(wave + 0.05 * rng.standard_normal(80))
 X = np.array(beats)
 kernels = {"values at equal times": mc.RBF("median"), "global alignment": mc.GlobalAlignment()}
-_, axes = plt.subplots(1, 2, figsize=(10, 4.5))
+_, axes = plt.subplots(1, 2, figsize=(10, 4.5), layout="constrained")
 for ax, (title, kernel) in zip(axes, kernels.items(), strict=True):
     mc.plot.GramDisplay.from_kernel(kernel, X, kinds, ax=ax)
     ax.set_title(title)

@@ -1,8 +1,10 @@
-"""Checks of parameters that are numbers, counts, flags or choices, and of the range of data."""
+"""Checks of numbers, counts, flags and choices, of names, and of ranges of data."""
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,12 @@ import pytest
 
 import mercer as mc
 from mercer import checks
-from mercer.exceptions import DataError, ParameterError, ParameterTypeError
+from mercer.exceptions import (
+    DataError,
+    ParameterError,
+    ParameterTypeError,
+    UnknownAttributeError,
+)
 
 
 @pytest.mark.parametrize(
@@ -113,3 +120,40 @@ def test_other_spellings_are_answered(family: Any, given: dict[str, Any], advice
     with pytest.raises(ParameterTypeError, match=advice) as raised:
         family(**given)
     assert str(raised.value).startswith(f"{family.__name__}: ")
+
+
+FITTED = mc.KernelRidge(mc.RBF()).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "message"),
+    [
+        (FITTED, "predit", "KernelRidge has no attribute 'predit'; did you mean predict?"),
+        (FITTED, "dual_coeff_", "KernelRidge has no attribute 'dual_coeff_'; did you mean dual_"),
+        (FITTED, "X_fit_", "KernelRidge has no attribute 'X_fit_'; did you mean points_?"),
+        (FITTED, "predict_proba", "KernelRidge has no attribute 'predict_proba'."),
+        (mc.SVC(), "support_", "SVC has no attribute 'support_' before it is fitted; call fit"),
+        (mc.SVC(), "quite_another", "SVC has no attribute 'quite_another'."),
+        (mc.solvers.Cholesky(), "obstacles", "Cholesky has no attribute 'obstacles'; did you mean"),
+        (mc.Nystrom(), "fit_transfrom", "Nystrom has no attribute 'fit_transfrom'; did you mean"),
+        (mc.RBF(), "grm", "RBF has no attribute 'grm'; did you mean gram?"),
+        (mc.RBF(), "lengthscale", "RBF has no attribute 'lengthscale'; did you mean length_scale?"),
+        (mc.RBF() + mc.Linear(), "length_scale", "did you mean rbf__length_scale?"),
+    ],
+)
+def test_unknown_attributes_are_answered(owner: Any, name: str, message: str) -> None:
+    assert not hasattr(owner, name)
+    with pytest.raises(UnknownAttributeError) as raised:
+        getattr(owner, name)
+    assert message in str(raised.value)
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+def test_an_attribute_that_raises_gives_its_own_reason() -> None:
+    with pytest.raises(AttributeError, match="SVC has no predict_proba: probability=False"):
+        _ = mc.SVC().predict_proba
+
+
+def test_private_names_are_looked_up_as_usual() -> None:
+    assert not hasattr(FITTED, "_no_such")
+    assert copy.deepcopy(FITTED).alpha == FITTED.alpha

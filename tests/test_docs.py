@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
@@ -43,11 +45,14 @@ def figures_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("figures_are_not_shown")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path) -> None:
+def test_the_code_of_a_page_runs_from_top_to_bottom_and_shows_its_output(page: Path) -> None:
     namespace: dict[str, object] = {"__name__": "page"}
     for line, code in code_blocks(page):
-        # Blank lines in front make a traceback point at the line of the page itself.
-        exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
+        with redirect_stdout(StringIO()) as shown:
+            # Blank lines in front make a traceback point at the line of the page itself.
+            exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
+        shows = bool(shown.getvalue()) or "plt.show()" in code
+        assert shows or page.parent.name != "docs", f"{page.name}:{line} shows nothing"
 
 
 def test_pages_with_code_are_found() -> None:
@@ -58,7 +63,7 @@ def test_pages_with_code_are_found() -> None:
 def test_every_page_is_listed_and_linked() -> None:
     pages = {page.stem for page in (ROOT / "docs").iterdir() if page.suffix in {".md", ".rst"}}
     trees = re.findall(
-        r"```{toctree}\n:caption: [^\n]+\n:maxdepth: 1\n\n(.*?)```",
+        r"```{toctree}\n:caption: [^\n]+\n:hidden:\n:maxdepth: 1\n\n(.*?)```",
         _read("docs/index.md"),
         re.DOTALL,
     )

@@ -33,6 +33,7 @@ LAYERS = (
     ("solvers",),
     ("solvers.forecast", "solvers.machine_fit"),
     ("models",),
+    ("inference",),
     ("plot", "testing", "versions", "cli", "datasets"),
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -66,6 +66,12 @@ REQUIRED = [
     "KernelLMS",
     "KernelPerceptron",
     "NadarayaWatson",
+    "KernelPCA",
+    "KernelCCA",
+    "KernelDiscriminantAnalysis",
+    "KernelKMeans",
+    "SpectralClustering",
+    "KernelNovelty",
     "SVC",
     "NuSVC",
     "SVR",
@@ -78,6 +84,7 @@ REQUIRED = [
     "TensorSketch",
     "PositiveFeatures",
     "ArcCosineFeatures",
+    "RandomSignature",
     "Nystrom",
     "landmarks",
     "solvers",
@@ -190,10 +197,12 @@ def test_a_missing_engine_says_how_to_build_it() -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("KernelPCA", r"; sklearn\.decomposition\.KernelPCA takes kernels of mercer\."),
+        ("Nystroem", r"; write mercer\.Nystrom\."),
         ("NystromSolver", r"; write mercer\.solvers\.NystromSolver\."),
         ("kernelRidge", r"; did you mean KernelRidge\?"),
-        ("quite_another", "'quite_another'$"),
+        ("KernelRidgeRegressor", r"; write mercer\.KernelRidge\."),
+        ("Rbf", r"; did you mean RBF\?"),
+        ("quite_another", r"'quite_another'\.$"),
     ],
 )
 def test_unknown_names_are_answered(name: str, advice: str) -> None:
@@ -202,3 +211,11 @@ def test_unknown_names_are_answered(name: str, advice: str) -> None:
     ) as raised:
         getattr(mc, name)
     assert re.search(advice, str(raised.value))
+
+
+def test_parts_answer_unknown_names_too() -> None:
+    with pytest.raises(AttributeError, match=r"'mercer\.losses' .* 'huber'; did you mean Huber\?"):
+        _ = mc.losses.huber  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"'Choleski'; did you mean Cholesky\?"):
+        _ = mc.solvers.Choleski  # type: ignore[attr-defined]
+    assert not hasattr(mc.plot, "quite_another")

@@ -86,6 +86,7 @@ template <class T>
 struct Panels {
   std::int64_t points, columns;
   AlignedBuffer<T> values;
+  Layout layout = Layout::dense;
 };
 
 // The interpreter ends a daemon thread that asks for the GIL while the process exits: it unwinds

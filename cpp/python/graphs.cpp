@@ -10,6 +10,84 @@ using graphs::Batch;
 using Integers = Vector<std::int64_t>;
 using Hashes = Vector<std::uint64_t>;
 
+// Where whole numbers are written, one after another.
+struct Numbers {
+  std::vector<std::int64_t> values;
+
+  // Whether the object is a whole number of 64 bits; it is added if so.
+  bool add(PyObject* object) {
+    if (!PyLong_CheckExact(object)) return false;
+    int overflow = 0;
+    values.push_back(PyLong_AsLongLongAndOverflow(object, &overflow));
+    return overflow == 0;
+  }
+  nb::object array() const {
+    AlignedBuffer<std::int64_t> buffer(static_cast<std::int64_t>(values.size()));
+    std::copy(values.begin(), values.end(), buffer.data());
+    const std::size_t shape[1] = {values.size()};
+    return to_numpy(std::move(buffer), shape);
+  }
+};
+
+bool is_pair(PyObject* object) {
+  return (PyTuple_CheckExact(object) || PyList_CheckExact(object)) &&
+         PySequence_Fast_GET_SIZE(object) == 2;
+}
+
+// Adds the edges of a graph; false if they are not pairs of nodes from 0 to n - 1.
+bool add_edges(PyObject* edges, Py_ssize_t n, Numbers& ends) {
+  if (!PyList_CheckExact(edges) && !PyTuple_CheckExact(edges)) return false;
+  for (Py_ssize_t e = 0; e < PySequence_Fast_GET_SIZE(edges); ++e) {
+    PyObject* edge = PySequence_Fast_GET_ITEM(edges, e);
+    if (!is_pair(edge)) return false;
+    for (Py_ssize_t side = 0; side < 2; ++side) {
+      if (!ends.add(PySequence_Fast_GET_ITEM(edge, side))) return false;
+      if (ends.values.back() < 0 || ends.values.back() >= n) return false;
+    }
+  }
+  return true;
+}
+
+// Adds the labels of a list, or of a dict by node number in order, up to one that is no whole
+// number; false for anything else.
+bool add_labels(PyObject* labels, bool& whole, Numbers& codes) {
+  if (PyList_CheckExact(labels)) {
+    for (Py_ssize_t u = 0; whole && u < PyList_GET_SIZE(labels); ++u)
+      whole = codes.add(PyList_GET_ITEM(labels, u));
+    return true;
+  }
+  if (!PyDict_CheckExact(labels)) return false;
+  PyObject *node = nullptr, *label = nullptr;
+  Py_ssize_t place = 0;
+  for (long long expected = 0; PyDict_Next(labels, &place, &node, &label); ++expected) {
+    int overflow = 0;
+    if (!PyLong_CheckExact(node) || PyLong_AsLongLongAndOverflow(node, &overflow) != expected)
+      return false;
+    whole = whole && codes.add(label);
+  }
+  return true;
+}
+
+// Numbers of nodes, numbers of edges, ends of edges and labels of a list of pairs (edges, labels).
+// Edges are pairs of node numbers, and labels a list or a dict in the order of the nodes. The
+// labels are None if some are not whole numbers, and all is None if an object is of another form.
+nb::object plain_graphs(const nb::list& objects) {
+  Numbers sizes, counts, ends, codes;
+  bool whole = true;
+  for (nb::handle object : objects) {
+    if (!is_pair(object.ptr())) return nb::none();
+    PyObject* edges = PySequence_Fast_GET_ITEM(object.ptr(), 0);
+    PyObject* labels = PySequence_Fast_GET_ITEM(object.ptr(), 1);
+    if (!add_labels(labels, whole, codes)) return nb::none();
+    const Py_ssize_t n = PyObject_Size(labels);
+    if (!add_edges(edges, n, ends)) return nb::none();
+    sizes.values.push_back(n);
+    counts.values.push_back(PySequence_Fast_GET_SIZE(edges));
+  }
+  return nb::make_tuple(sizes.array(), counts.array(), ends.array(),
+                        whole ? codes.array() : nb::none());
+}
+
 graphs::Run run_with(int threads) { return {threads, {signal_arrived, nullptr}}; }
 
 // The arrays of a batch (starts, ends, indptr, neighbours, labels, codes, weights), checked: no
@@ -157,9 +235,26 @@ nb::object labelled_walks(nb::handle left, nb::handle right, double weight, bool
   });
 }
 
+nb::object attributed_paths(nb::handle left, nb::handle right, const Matrix<double>& values,
+                            bool symmetric, int threads) {
+  const Batch a = batch_of(left), b = batch_of(right);
+  std::int64_t rows = 0, columns = 0;
+  for (std::int64_t i = 0; i < a.graphs; ++i) rows += a.nodes(i);
+  for (std::int64_t j = 0; j < b.graphs; ++j) columns += b.nodes(j);
+  require(static_cast<std::int64_t>(values.shape(0)) == rows &&
+              static_cast<std::int64_t>(values.shape(1)) == columns && values.stride(1) == 1,
+          "attributed_paths: one value for each pair of nodes.");
+  return matrix_of(a, b, symmetric, [&](double* out) {
+    graphs::attributed_paths(a, b, values.data(), values.stride(0), symmetric, out,
+                             run_with(threads));
+  });
+}
+
 }  // namespace
 
 void bind_graphs(nb::module_& m) {
+  m.def("plain_graphs", &plain_graphs, "objects"_a,
+        "Sizes, numbers of edges, edges and labels of pairs (edges, labels); None for others.");
   m.def("graph_labels", &weisfeiler_lehman, "batch"_a, "depth"_a, "base"_a, "threads"_a = 1,
         "Counts of hashed labels or paths of each graph: indptr, keys and counts.");
   m.def("graph_propagation", &propagation, "batch"_a, "attributes"_a, "directions"_a, "shifts"_a,
@@ -170,6 +265,8 @@ void bind_graphs(nb::module_& m) {
         "Sums of common walks of all pairs of graphs, from their spectra.");
   m.def("labelled_graph_walks", &labelled_walks, "a"_a, "b"_a, "weight"_a, "symmetric"_a,
         "threads"_a = 1, "Sums of common walks of all pairs of labelled graphs.");
+  m.def("attributed_paths", &attributed_paths, "a"_a, "b"_a, "values"_a, "symmetric"_a,
+        "threads"_a = 1, "Sums over pairs of equally long paths of the values of their ends.");
 }
 
 }  // namespace mercer::python

@@ -66,7 +66,7 @@ void add_sparse(PySide& side, nb::tuple parts) {
       view<Vector<T>>(parts[2], "Side: sparse values must be of the type of the other arrays.");
   require(indices.shape(0) == values.shape(0), "Side: indices and values differ in length.");
   Slot<T> slot;
-  slot.sparse = true;
+  slot.layout = Layout::sparse;
   slot.columns = nb::cast<std::int64_t>(parts[3]);
   check_sparse(side.n(), slot.columns, indptr.data(), static_cast<std::int64_t>(indptr.shape(0)),
                indices.data(), static_cast<std::int64_t>(indices.shape(0)));
@@ -86,6 +86,7 @@ void add_dense(PySide& side, nb::handle object) {
   Slot<T> slot;
   slot.columns = panels->columns;
   slot.panels = panels->values.data();
+  slot.layout = panels->layout;
   side.side<T>().slots.push_back(slot);
   side.keep_alive.emplace_back(nb::borrow(object));
 }

@@ -1,4 +1,5 @@
 // Points as the engine reads them.
+#include <cstring>
 #include <optional>
 
 #include "arrays.hpp"
@@ -46,6 +47,48 @@ nb::object pack_any(nb::handle x, const OptionalVector& centre, const OptionalVe
                                return single ? pack<float>(matrix, centre, scale, rows, threads)
                                              : pack<double>(matrix, centre, scale, rows, threads);
                              });
+}
+
+// Rows of zeros and ones as bits, or None if there is another number.
+template <class T>
+nb::object pack_bits(const Matrix<T>& x, int threads) {
+  const StridedMatrix<T> matrix = strided<T>(x);
+  const std::int64_t words = divide_up(matrix.columns, 64);
+  AlignedBuffer<std::uint64_t> bits(matrix.rows * words);
+  bool binary = false;
+  run_released([&] {
+    binary =
+        engine().table<T>().pack_bits({matrix, bits.data(), threads, {signal_arrived, nullptr}});
+  });
+  if (!binary) return nb::none();
+  return to_numpy<std::uint64_t>(std::move(bits), {as_size(matrix.rows), as_size(words)});
+}
+
+nb::object pack_bits_any(nb::handle x, int threads) {
+  return with_floats<Matrix>(x,
+                             "pack_bits: X must be a float32 or float64 array of two dimensions.",
+                             [&](const auto& matrix) { return pack_bits(matrix, threads); });
+}
+
+using Words = nb::ndarray<const std::uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// The words of points in panels, each as wide as T; padded with zeros.
+template <class T>
+nb::object bit_panels(const Words& words, const OptionalPositions& positions) {
+  constexpr std::int64_t W = kPanelPoints<T>;
+  constexpr auto kWord = static_cast<std::int64_t>(sizeof(T));
+  const RowSelection rows = selection(static_cast<std::int64_t>(words.shape(0)), positions);
+  const auto bytes = static_cast<std::int64_t>(words.shape(1)) * 8;
+  const std::int64_t columns = bytes / kWord;
+  Panels<T> packed{rows.count, columns, AlignedBuffer<T>(divide_up(rows.count, W) * W * columns),
+                   Layout::bits};
+  packed.values.fill(T(0));
+  for (std::int64_t i = 0; i < rows.count; ++i) {
+    const auto* from = reinterpret_cast<const char*>(words.data()) + rows[i] * bytes;
+    T* to = packed.values.data() + i / W * W * columns + i % W;
+    for (std::int64_t k = 0; k < columns; ++k) std::memcpy(to + k * W, from + k * kWord, kWord);
+  }
+  return nb::cast(std::move(packed));
 }
 
 template <class T>
@@ -105,6 +148,20 @@ void bind_points(nb::module_& m) {
                 "-> FloatPanels | DoublePanels"),
         "Panels of (X - centre) * scale, of all rows or some, computed in float64, of float32 if "
         "`single` and zero padded; raises OverflowError where one of them is not finite.");
+  m.def("pack_bits", &pack_bits_any, "X"_a, "threads"_a = 1,
+        nb::sig("def pack_bits(X: numpy.typing.NDArray[typing.Any], threads: int = 1) "
+                "-> numpy.typing.NDArray[numpy.uint64] | None"),
+        "Rows of zeros and ones as bits, 64 in a word; None if there is another number.");
+  m.def(
+      "bit_panels",
+      [](const Words& words, bool single, const OptionalPositions& rows) {
+        return single ? bit_panels<float>(words, rows) : bit_panels<double>(words, rows);
+      },
+      "words"_a, "single"_a = false, "rows"_a.none() = nb::none(),
+      nb::sig("def bit_panels(words: numpy.typing.NDArray[numpy.uint64], single: bool = False, "
+              "rows: numpy.typing.NDArray[numpy.int64] | None = None) "
+              "-> FloatPanels | DoublePanels"),
+      "Panels of what pack_bits returned, for all rows or some.");
   m.def("middle", &middles_any, "X"_a,
         nb::sig("def middle(X: numpy.typing.NDArray[typing.Any]) "
                 "-> numpy.typing.NDArray[numpy.float64]"),

@@ -1,4 +1,4 @@
-// Kernels of strings, and common bits of sets.
+// Kernels of strings.
 #include <cmath>
 #include <limits>
 
@@ -126,54 +126,6 @@ nb::object edit_distances(const Strings& a, const std::optional<Strings>& b, boo
   return result.to_python();
 }
 
-// Rows of zeros and ones as bits, or None if there is another number.
-template <class T>
-nb::object pack_bits(const Matrix<T>& matrix) {
-  const auto rows = static_cast<std::int64_t>(matrix.shape(0));
-  const auto columns = static_cast<std::int64_t>(matrix.shape(1));
-  const std::int64_t words = (columns + 511) / 512 * 8;  // whole vectors
-  AlignedBuffer<std::uint64_t> bits(rows * words);
-  bits.fill(0);
-  bool binary = true;
-  run_released([&] {
-    for (std::int64_t i = 0; i < rows && binary; ++i)
-      for (std::int64_t j = 0; j < columns; ++j) {
-        const T value = matrix.data()[i * matrix.stride(0) + j * matrix.stride(1)];
-        binary = binary && (value == T(0) || value == T(1));
-        bits[i * words + j / 64] |= static_cast<std::uint64_t>(value == T(1)) << (j % 64);
-      }
-  });
-  if (!binary) return nb::none();
-  const std::size_t shape[2] = {as_size(rows), as_size(words)};
-  return to_numpy(std::move(bits), shape);
-}
-
-using Bits = nb::ndarray<const std::uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-void common_bits(const Bits& a, const Bits& b,
-                 const nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out,
-                 int threads) {
-  require(a.shape(1) % 8 == 0, "common_bits: the rows must come from pack_bits.");
-  require(a.shape(1) == b.shape(1) && out.shape(0) == a.shape(0) && out.shape(1) == b.shape(0),
-          "common_bits: the shapes do not fit.");
-  const BitsJob<T> job{a.data(),
-                       b.data(),
-                       static_cast<std::int64_t>(a.shape(0)),
-                       static_cast<std::int64_t>(b.shape(0)),
-                       static_cast<std::int64_t>(a.shape(1)),
-                       out.data(),
-                       threads,
-                       {signal_arrived, nullptr}};
-  run_released([&] {
-    if constexpr (sizeof(T) == sizeof(float)) {
-      engine().strings.bits_single(job);
-    } else {
-      engine().strings.bits_double(job);
-    }
-  });
-}
-
 #define MERCER_STRINGS                                                           \
   "tuple[numpy.typing.NDArray[numpy.int32], numpy.typing.NDArray[numpy.int64], " \
   "numpy.typing.NDArray[numpy.int64]]"
@@ -211,32 +163,6 @@ void bind_strings(nb::module_& m) {
       "Logarithms of sums over local alignments.");
   m.def("edit_distances", edit_distances, "a"_a, "b"_a.none(), "diagonal"_a, "threads"_a,
         nb::sig("def edit_distances(" MERCER_PAIRS MERCER_MATRIX), "Levenshtein distances.");
-  m.def(
-      "pack_bits",
-      [](nb::handle matrix) {
-        return with_floats<Matrix>(matrix, "pack_bits: the matrix must be float32 or float64.",
-                                   [](const auto& x) { return pack_bits(x); });
-      },
-      "matrix"_a,
-      nb::sig("def pack_bits(matrix: numpy.typing.NDArray[typing.Any]) -> "
-              "numpy.typing.NDArray[numpy.uint64] | None"),
-      "Rows of zeros and ones as bits; None if there is another number.");
-  m.def(
-      "common_bits",
-      [](const Bits& a, const Bits& b, nb::handle out, int threads) {
-        using Single = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-        using Double = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-        if (holds<float>(out)) {
-          common_bits<float>(a, b, view<Single>(out, "common_bits: out is a matrix."), threads);
-        } else {
-          common_bits<double>(a, b, view<Double>(out, "common_bits: out is a matrix."), threads);
-        }
-      },
-      "a"_a.noconvert(), "b"_a.noconvert(), "out"_a, "threads"_a,
-      nb::sig("def common_bits(a: numpy.typing.NDArray[numpy.uint64], "
-              "b: numpy.typing.NDArray[numpy.uint64], out: numpy.typing.NDArray[typing.Any], "
-              "threads: int) -> None"),
-      "Numbers of common bits of all pairs of rows.");
 }
 
 }  // namespace mercer::python

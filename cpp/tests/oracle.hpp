@@ -1,12 +1,15 @@
 // Naive loops in float64, one pair at a time: the oracle of the engine's tests.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <random>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -51,13 +54,14 @@ std::vector<T> draws(std::int64_t size) {
   return values;
 }
 
-// A side with one dense slot, one sparse slot, one vector and identities, and what it was made of.
+// A side with a dense slot, a sparse slot and a slot of bits, one vector and identities, and what
+// it was made of. The bits are the signs of the dense numbers.
 template <class T>
 struct Points {
   Points(std::int64_t n, std::int64_t d) : n(n), d(d), x(draws<T>(n * d)), packed(capacity(n) * d) {
     pack_panels<T>({x.data(), n, d, d, 1}, {n}, nullptr, nullptr, packed.data());
     side.n = n;
-    side.slots.push_back({d, packed.data(), false, nullptr, nullptr, nullptr});
+    side.slots.push_back({d, packed.data(), Layout::dense, nullptr, nullptr, nullptr});
     indptr.push_back(0);
     for (std::int64_t i = 0; i < n; ++i) {
       for (std::int64_t k = 0; k < d; k += 1 + static_cast<std::int64_t>(draw(0, 3))) {
@@ -67,7 +71,10 @@ struct Points {
       indptr.push_back(static_cast<std::int64_t>(indices.size()));
     }
     check_sparse(n, d, indptr.data(), n + 1, indices.data(), indptr.back());
-    side.slots.push_back({d, nullptr, true, indptr.data(), indices.data(), values.data()});
+    side.slots.push_back(
+        {d, nullptr, Layout::sparse, indptr.data(), indices.data(), values.data()});
+    pack_signs();
+    side.slots.push_back({words, bits.data(), Layout::bits, nullptr, nullptr, nullptr});
     vector = draws<T>(n);
     AlignedBuffer<T> padded(capacity(n));
     padded.fill(T(0));
@@ -78,6 +85,21 @@ struct Points {
       side.ids[i] = static_cast<std::int64_t>(draw(0, 4));
     }
     side.vectors.push_back(std::move(padded));
+  }
+
+  void pack_signs() {
+    using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+    constexpr std::int64_t kBits = 8 * sizeof(T), W = kPanelPoints<T>;
+    words = divide_up(d, kBits);
+    bits = AlignedBuffer<T>(capacity(n) * words);
+    bits.fill(T(0));
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t w = 0; w < words; ++w) {
+        Word word = 0;
+        for (std::int64_t k = w * kBits; k < std::min((w + 1) * kBits, d); ++k)
+          word |= static_cast<Word>(at(i, k) > 0) << (k - w * kBits);
+        std::memcpy(bits.data() + i / W * W * words + w * W + i % W, &word, sizeof(word));
+      }
   }
 
   static std::int64_t capacity(std::int64_t n) { return round_up(n, kPanelPoints<T>); }
@@ -93,9 +115,9 @@ struct Points {
     return row;
   }
 
-  std::int64_t n, d;
+  std::int64_t n, d, words = 0;
   std::vector<T> x;
-  AlignedBuffer<T> packed;
+  AlignedBuffer<T> packed, bits;
   std::vector<std::int64_t> indptr, indices;
   std::vector<T> values;
   std::vector<T> vector;
@@ -227,6 +249,9 @@ double leaf(const Program& program, const Instruction& line, const Points<T>& ro
       for (std::size_t k = 0; k < x.size(); ++k) total += x[k] * z[k];
       return total;
     }
+    case Op::bit_dot:
+      for (std::int64_t k = 0; k < rows.d; ++k) total += rows.at(i, k) > 0 && cols.at(j, k) > 0;
+      return total;
     case Op::coordinate: {
       const SubProgram& sub = program.coordinates[static_cast<std::size_t>(line.b)];
       for (std::int64_t k = 0; k < rows.d; ++k)

@@ -148,6 +148,7 @@ std::vector<Program> leaf_programs() {
        {Op::dot, Op::squared_distance, Op::manhattan, Op::row, Op::column, Op::identity, Op::block})
     programs.push_back(Program({make(op, 0)}, 1, {}, {}));
   programs.push_back(Program({make(Op::sparse_dot, 0, 1)}, 1, {}, {}));
+  programs.push_back(Program({make(Op::bit_dot, 0, 2)}, 1, {}, {}));
   for (const std::int32_t reduction : {0, 1, 2, 3})
     programs.push_back(
         Program({make(Op::coordinate, 0, 0, 0, reduction)}, 1, {column_program()}, {}));
@@ -455,6 +456,31 @@ void test_exhausted_memory(const Engine& engine) {
   }
 }
 
+// Zeros and ones, row by row or column by column, become bits; another number is refused.
+template <class T>
+void test_pack_bits(const Engine& engine) {
+  for (const std::int64_t d : {1, 31, 64, 65, 200}) {
+    const std::int64_t n = 70, words = divide_up(d, 64);
+    std::vector<T> x(static_cast<std::size_t>(n * d));
+    for (T& value : x) value = draw() > 0 ? T(1) : T(0);
+    for (const bool by_rows : {true, false}) {
+      const std::int64_t down = by_rows ? d : 1, right = by_rows ? 1 : n;
+      std::vector<std::uint64_t> packed(static_cast<std::size_t>(n * words));
+      const PackBitsJob<T> job{{x.data(), n, d, down, right}, packed.data(), 2, {}};
+      CHECK(engine.table<T>().pack_bits(job));
+      for (std::int64_t i = 0; i < n; ++i)
+        for (std::int64_t k = 0; k < words * 64; ++k) {
+          const bool bit = packed[static_cast<std::size_t>(i * words + k / 64)] >> (k % 64) & 1;
+          CHECK(bit == (k < d && x[static_cast<std::size_t>(i * down + k * right)] == T(1)));
+        }
+      T& last = x.back();
+      const T value = std::exchange(last, T(2));
+      CHECK(!engine.table<T>().pack_bits(job));
+      last = value;
+    }
+  }
+}
+
 void test_bad_programs() {
   const auto refused = [](std::vector<Instruction> code, std::int32_t registers,
                           std::vector<SubProgram> subs = {}) {
@@ -493,6 +519,8 @@ void test_bad_calls() {
   CHECK(refused(make(Op::dot, 0), {}));  // the sub-program needs scalars
   CHECK(refused(make(Op::dot, 0, 1), kScalars));
   CHECK(refused(make(Op::dot, 0, 2), kScalars));
+  CHECK(refused(make(Op::dot, 0, 3), kScalars));
+  CHECK(refused(make(Op::bit_dot, 0, 0), kScalars));
   CHECK(refused(make(Op::dot, 0, -1), kScalars));
   CHECK(refused(make(Op::sparse_dot, 0, 0), kScalars));
   CHECK(refused(make(Op::row, 0, 1), kScalars));
@@ -563,6 +591,7 @@ void test_engine(const Engine& engine) {
   test_interrupt<T>(engine);
   test_interrupt_of_many_columns<T>(engine);
   test_exhausted_memory<T>(engine);
+  test_pack_bits<T>(engine);
 }
 
 }  // namespace

@@ -126,6 +126,33 @@ void test_graphlets(const Graphs& made) {
   }
 }
 
+// Where all nodes with equal labels are alike, paths are counted as by their features.
+void test_attributed_paths(const Graphs& made) {
+  const auto nodes = static_cast<std::int64_t>(made.labels.size());
+  const std::vector<double> ones(static_cast<std::size_t>(nodes * nodes), 1.0);
+  for (const bool weighted : {false, true}) {
+    const graphs::Batch batch = made.batch(weighted);
+    const auto count = static_cast<std::size_t>(batch.graphs);
+    std::vector<double> out(count * count, 0.0), half(count * count, 0.0);
+    graphs::attributed_paths(batch, batch, ones.data(), nodes, false, out.data(), {2, {}});
+    graphs::attributed_paths(batch, batch, ones.data(), nodes, true, half.data(), {1, {}});
+    const graphs::Features features =
+        graphs::weisfeiler_lehman(batch, 0, graphs::Base::shortest_path, {1, {}});
+    std::vector<std::map<std::uint64_t, double>> counts(count);
+    for (std::size_t g = 0; g < count; ++g)
+      for (auto e = features.indptr[std::int64_t(g)]; e < features.indptr[std::int64_t(g) + 1]; ++e)
+        counts[g][features.keys[e]] = features.counts[e];
+    for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t j = 0; j < count; ++j) {
+        double sum = 0.0;
+        for (const auto& [key, value] : counts[i])
+          sum += counts[j].contains(key) ? value * counts[j].at(key) : 0.0;
+        expect(out[i * count + j] == sum, "paths between equal labels");
+        expect(half[i * count + j] == (j <= i ? sum : 0.0), "half of the pairs");
+      }
+  }
+}
+
 void test_walks(const Graphs& made) {
   const graphs::Batch batch = made.batch(true);
   std::vector<double> square(static_cast<std::size_t>(batch.graphs * batch.graphs));
@@ -143,6 +170,7 @@ int main() {
   test_counts(made);
   test_propagation(made);
   test_graphlets(made);
+  test_attributed_paths(made);
   test_walks(made);
   std::printf("%d failures\n", failures);
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -1,4 +1,4 @@
-// Kernels of strings and bits against naive loops, for every instruction set that this machine
+// Kernels of strings against naive loops, for every instruction set that this machine
 // runs.
 #include <algorithm>
 
@@ -124,34 +124,12 @@ void test_strings(const Engine& engine) {
   }
 }
 
-template <class T>
-void test_bits(void (*run)(const BitsJob<T>&)) {
-  std::mt19937_64 random(3);
-  for (const std::int64_t words : {8, 32, 400}) {
-    std::vector<std::uint64_t> a(static_cast<std::size_t>(5 * words)), b(a.size() * 4);
-    for (auto* bits : {&a, &b})
-      for (std::uint64_t& word : *bits) word = random() | random();
-    std::vector<T> out(100);
-    run({a.data(), b.data(), 5, 20, words, out.data(), 2, {}});
-    for (std::int64_t i = 0; i < 5; ++i)
-      for (std::int64_t j = 0; j < 20; ++j) {
-        std::int64_t common = 0;
-        for (std::int64_t w = 0; w < words; ++w)
-          common += __builtin_popcountll(a[static_cast<std::size_t>(i * words + w)] &
-                                         b[static_cast<std::size_t>(j * words + w)]);
-        CHECK(out[static_cast<std::size_t>(i * 20 + j)] == static_cast<T>(common));
-      }
-  }
-}
-
 }  // namespace
 }  // namespace mercer
 
 int main() {
   for (const mercer::Engine* engine : mercer::available_engines()) {
     mercer::test_strings(*engine);
-    mercer::test_bits<float>(engine->strings.bits_single);
-    mercer::test_bits<double>(engine->strings.bits_double);
   }
   return mercer::oracle::failures == 0 ? 0 : 1;
 }

@@ -366,6 +366,23 @@ void test_decay() {
   CHECK(std::isnan(at<T>(function, std::numeric_limits<T>::quiet_NaN())), "decay NaN");
 }
 
+void test_scaled_decay() {
+  const auto function = [](Vec<double> x) {
+    Vec<double> values[1] = {x};
+    vdecayn_scaled<1>(0.25, values);
+    return values[0];
+  };
+  const auto reference = [](long double x) { return std::exp2(-0.25L * x); };
+  const std::vector<double> x = joined(interval<double>(0, 80), interval<double>(0, 4 * 1021));
+  report("scaled decay", flushing<double>(reference, x, map<double>(x, function)), 1.2);
+  CHECK(at<double>(function, 0.0) == 1 && at<double>(function, 12.0) == 0.125, "decay of integers");
+  for (const double far : {4 * 1023.0, 1e5, kInfinity<double>})
+    CHECK(at<double>(function, far) == 0, "scaled decay underflow");
+  for (const double tiny : {4 * 1022.1, 4 * 1022.5, 4 * 1022.9})
+    CHECK(at<double>(function, tiny) < 0x1p-1022, "scaled decay of tiny results");
+  CHECK(std::isnan(at<double>(function, kNaN<double>)), "scaled decay NaN");
+}
+
 template <class T>
 void test_interleaved_exp2() {
   constexpr int count = 5;
@@ -696,6 +713,7 @@ int main() {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq")) return 77;
 #endif
   test_widening();
+  test_scaled_decay();
   test_all<float>();
   test_all<double>();
   if (failures > 0) std::printf("%d checks failed\n", failures);

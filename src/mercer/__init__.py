@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib as _difflib
 import importlib
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 try:
@@ -17,6 +17,7 @@ except ImportError as error:
 from mercer import (
     datasets,
     features,
+    inference,
     landmarks,
     losses,
     penalties,
@@ -28,10 +29,12 @@ from mercer import (
 from mercer import exceptions as exceptions
 from mercer.checks import NamedArguments as _NamedArguments
 from mercer.checks import hide_bases as _hide_bases
+from mercer.checks import unknown_member as _unknown_member
 from mercer.features.arc_cosine import ArcCosineFeatures
 from mercer.features.fourier import Fastfood, RandomFourier
 from mercer.features.nystrom import Nystrom
 from mercer.features.positive import PositiveFeatures
+from mercer.features.signature import RandomSignature
 from mercer.features.tensor_sketch import TensorSketch
 from mercer.gram import Gram
 from mercer.kernels.algebra import Product, Sum
@@ -80,7 +83,13 @@ from mercer.kernels.strings import (
 from mercer.kernels.structured import EncodedKernel, FeatureKernel, PairKernel, Ragged
 from mercer.kernels.table import table_kernel
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
+from mercer.models.clustering.kernel_kmeans import KernelKMeans
+from mercer.models.clustering.novelty import KernelNovelty
+from mercer.models.clustering.spectral import SpectralClustering
 from mercer.models.comparison import compare
+from mercer.models.decomposition.kernel_cca import KernelCCA
+from mercer.models.decomposition.kernel_pca import KernelPCA
+from mercer.models.discriminant.kernel_discriminant import KernelDiscriminantAnalysis
 from mercer.models.forecast import forecast
 from mercer.models.gaussian_process.classifier import GaussianProcessClassifier
 from mercer.models.gaussian_process.regressor import GaussianProcessRegressor
@@ -140,11 +149,16 @@ __all__ = [
     "HistogramIntersection",
     "Integer",
     "Kernel",
+    "KernelCCA",
+    "KernelDiscriminantAnalysis",
     "KernelHuberRegressor",
+    "KernelKMeans",
     "KernelLMS",
     "KernelLogisticRegression",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
+    "KernelNovelty",
+    "KernelPCA",
     "KernelPerceptron",
     "KernelQuantileRegressor",
     "KernelRidge",
@@ -175,6 +189,7 @@ __all__ = [
     "Propagation",
     "Ragged",
     "RandomFourier",
+    "RandomSignature",
     "RandomWalk",
     "RationalQuadratic",
     "Real",
@@ -184,6 +199,7 @@ __all__ = [
     "Sigmoid",
     "Signature",
     "SoftDTW",
+    "SpectralClustering",
     "SpectralMixture",
     "Spectrum",
     "Stationary",
@@ -202,6 +218,7 @@ __all__ = [
     "exceptions",
     "features",
     "forecast",
+    "inference",
     "landmarks",
     "losses",
     "penalties",
@@ -228,22 +245,48 @@ def __dir__() -> list[str]:
 
 # What to write for names that other libraries have.
 _ELSEWHERE = {
-    "KernelPCA": "sklearn.decomposition.KernelPCA takes kernels of mercer.",
-    "KernelKMeans": "put mercer.Nystrom(kernel) in front of sklearn.cluster.KMeans.",
-    "SpectralClustering": "sklearn.cluster.SpectralClustering takes kernels of mercer as affinity.",
+    "KernelDensity": "write mercer.KernelNovelty, or sklearn.neighbors.KernelDensity.",
+    "Matern12": "write mercer.Matern(nu=0.5).",
+    "Matern32": "write mercer.Matern(nu=1.5).",
+    "Matern52": "write mercer.Matern(nu=2.5).",
     "Nystroem": "write mercer.Nystrom.",
-    "RBFSampler": "write mercer.RandomFourier.",
+    **dict.fromkeys(("RBFSampler", "RandomFourierFeatures"), "write mercer.RandomFourier."),
+    **dict.fromkeys(("Gaussian", "SquaredExponential", "ExpQuad"), "write mercer.RBF."),
+    **dict.fromkeys(("SVM", "KernelSVM", "KernelSVC"), "write mercer.SVC."),
+    **dict.fromkeys(("GP", "GPR", "GPRegressor"), "write mercer.GaussianProcessRegressor."),
+    **dict.fromkeys(("GPC", "GPClassifier"), "write mercer.GaussianProcessClassifier."),
+    "KernelRidgeRegressor": "write mercer.KernelRidge.",
+    "KernelRidgeClassifier": "write mercer.KernelLogisticRegression.",
     "WhiteKernel": "write mercer.White.",
     "ConstantKernel": "write mercer.Constant.",
     "ExpSineSquared": "write mercer.Periodic.",
 }
-_PARTS = (features, landmarks, losses, penalties, plot, solvers, validity)
+_PARTS = (
+    features,
+    inference,
+    landmarks,
+    losses,
+    penalties,
+    plot,
+    solvers,
+    validity,
+    datasets,
+)
 
 if not _TYPE_CHECKING:  # a checker would take any name as known
 
     def __getattr__(name: str) -> object:
-        advice = [_ELSEWHERE[name]] if name in _ELSEWHERE else []
-        advice += [f"write {part.__name__}.{name}." for part in _PARTS if name in part.__all__]
-        near = _difflib.get_close_matches(name, __all__, n=1)
-        advice += [f"did you mean {other}?" for other in near]
-        raise AttributeError("; ".join([f"module 'mercer' has no attribute {name!r}", *advice[:1]]))
+        elsewhere = [f"write {part.__name__}.{name}." for part in _PARTS if name in part.__all__]
+        advice = _ELSEWHERE.get(name, "".join(elsewhere[:1]))
+        raise _unknown_member("mercer", name, __all__, advice)
+
+    def _answer_in(module: _ModuleType) -> None:
+        """Let a part of mercer answer unknown names too."""
+
+        def answer(name: str) -> object:
+            raise _unknown_member(module.__name__, name, module.__all__)
+
+        vars(module).setdefault("__getattr__", answer)
+
+    for _part in _PARTS:
+        _answer_in(_part)

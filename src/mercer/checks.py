@@ -1,7 +1,8 @@
-"""Checks of parameters that are numbers, counts, flags or choices, and of the range of data.
+"""Checks of parameters that are numbers, counts, flags or choices, of names, and of ranges of data.
 
 Every check of a parameter raises a `ParameterError` that states the owner, the value, the rule and
-an example. Those of weights and targets raise a `DataError`.
+an example. Those of weights and targets raise a `DataError`. An unknown name of an argument, an
+attribute or a member of a module is answered with the nearest known one, or with what to write.
 """
 
 from __future__ import annotations
@@ -10,20 +11,29 @@ import difflib
 import inspect
 import math
 from collections.abc import Collection, Iterable
+from functools import partial
 from numbers import Integral, Real
 from types import FunctionType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from mercer.arrays import Array
-from mercer.exceptions import DataError, ParameterError, ParameterTypeError
+from mercer.exceptions import (
+    DataError,
+    ParameterError,
+    ParameterTypeError,
+    UnknownAttributeError,
+)
 
 # Largest ratio of two positive weights.
 _LARGEST_RATIO = 1e12
 # Range of the largest absolute target: squares of others, with factors, may leave float64.
 _LEAST_TARGET, _LARGEST_TARGET = 1e-100, 1e100
 
+# Least likeness, from 0 to 1, of an attribute that may have been meant: predict_proba is not
+# predict.
+_LIKENESS = 0.75
 
 #: Names of parameters in scikit-learn, and those here.
 _RENAMED = {"alpha": "noise", "n_components": "n_landmarks", "n_restarts_optimizer": "n_restarts"}
@@ -40,6 +50,9 @@ _ELSEWHERE = {
 }
 #: Parameters without which the advice above does not help.
 _NEEDED = {"optimizer": "learn", "C": "alpha", "verbose": "kernel", "class_weight": "kernel"}
+
+#: Names of attributes in scikit-learn, and those here.
+_RENAMED_ATTRIBUTES = {"X_fit_": "points_", "X_train_": "points_"}
 
 #: Parameters of models that are looked for in a search over models.
 _OF_MODELS = ("kernel", "degree", "gamma", "coef0", "class_weight", "probability", "solver")
@@ -58,7 +71,54 @@ def hide_bases(cls: type) -> None:
                 member = getattr(member, "__wrapped__", None)
 
 
-class NamedArguments:
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """The known name that is most like a name, whatever their cases and underscores."""
+    plain = {_plain(other): other for other in known}
+    close = difflib.get_close_matches(_plain(name), plain, 1, likeness)
+    return plain[close[0]] if close else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+class KnownAttributes:
+    """Base of classes that answer an attribute which they lack with advice."""
+
+    if not TYPE_CHECKING:  # a checker would take any name as known
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_") or hasattr(type(self), name):  # or a property that raised
+                return object.__getattribute__(self, name)
+            raise UnknownAttributeError(partial(unknown_attribute, self, name))
+
+
+def unknown_attribute(owner: object, name: str, also: Iterable[str] = ()) -> str:
+    """The message for an attribute that an object lacks; it may know others than its own."""
+    cls = type(owner)
+    fitted = {n for base in cls.__mro__ for n in vars(base).get("__annotations__", ())}
+    fitted = {n for n in fitted if n.endswith("_") and not n.startswith("_")}
+    message = f"{cls.__name__} has no attribute {name!r}"
+    if name in fitted:
+        if fitted.isdisjoint(vars(owner)):
+            return f"{message} before it is fitted; call fit first."
+        return f"{message}: a fit with these parameters does not set it."
+    known = [*fitted, *also, *(n for n in dir(owner) if not n.startswith("_"))]
+    near = _RENAMED_ATTRIBUTES.get(name) or nearest(name, known, _LIKENESS)
+    return f"{message}; did you mean {near}?" if near in known else f"{message}."
+
+
+def unknown_member(
+    module: str, name: str, known: Iterable[str], advice: str = ""
+) -> UnknownAttributeError:
+    """The error for a name that a module lacks."""
+    near = nearest(name, known, _LIKENESS)
+    advice = advice or (f"did you mean {near}?" if near else "")
+    message = f"module {module!r} has no attribute {name!r}"
+    return UnknownAttributeError(f"{message}; {advice}" if advice else f"{message}.")
+
+
+class NamedArguments(KnownAttributes):
     """Base of classes whose constructors refuse an unknown name with advice."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:  # noqa: D102
@@ -79,8 +139,9 @@ class NamedArguments:
 def unknown_name(owner: str, name: str, known: Iterable[str], advice: str = "") -> str:
     """The message for a name that is not among the parameters."""
     known = list(known)
-    for near in difflib.get_close_matches(name, known, n=1):
-        advice = advice or f"did you mean {near}?"
+    near = nearest(name, known)
+    if near and not advice:
+        advice = f"did you mean {near}?"
     the = f"{advice} The" if advice else "the"
     if not known:
         advice = advice or "there are none."

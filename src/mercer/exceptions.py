@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from sklearn import exceptions
 
@@ -20,6 +21,20 @@ class ParameterError(MercerError, ValueError):
 
 class ParameterTypeError(ParameterError, TypeError):
     """A parameter, or the other side of an operator, is of a kind that is never allowed there."""
+
+
+class UnknownAttributeError(MercerError, AttributeError):
+    """An object or a module does not have the attribute that was asked for.
+
+    The message may be a function, called when it is shown: ``hasattr`` catches most such errors.
+    """
+
+    def __str__(self) -> str:
+        (message,) = self.args
+        return str(message() if callable(message) else message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self),)
 
 
 class UnresolvedParameterError(ParameterError):
@@ -72,6 +87,15 @@ class UnfusedWarning(MercerWarning):
 
 class NumericalWarning(MercerWarning):
     """A result is less accurate than usual, or needed help such as jitter."""
+
+
+class VersionWarning(MercerWarning, exceptions.InconsistentVersionWarning):
+    """A model was pickled by another version of mercer; scikit-learn's filters see it."""
+
+    def __init__(self, message: str) -> None:
+        Warning.__init__(self, message)
+
+    __str__ = Warning.__str__
 
 
 class DataWarning(MercerWarning):

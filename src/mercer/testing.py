@@ -25,7 +25,7 @@ from mercer.parallel import cached_property, threads
 from mercer.program import engine, reference
 from mercer.program.expression import walk
 from mercer.program.pairs import Pairs
-from mercer.validity import check
+from mercer.validity.check import check
 
 __all__ = ["check_kernel"]
 

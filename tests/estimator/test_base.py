@@ -11,13 +11,14 @@ import pandas as pd
 import pytest
 from sklearn import kernel_ridge
 from sklearn.base import clone
+from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.gaussian_process import kernels as gp_kernels
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils import get_tags
 
 import mercer as mc
-from mercer.exceptions import DataError, DataWarning, ParameterError
+from mercer.exceptions import DataError, DataWarning, ParameterError, VersionWarning
 from mercer.program import engine
 
 RNG = np.random.default_rng(0)
@@ -204,6 +205,23 @@ def test_a_display_computes_nothing() -> None:
     assert "dual_coef_" in html
     assert "loo_residuals_" not in html
     assert not {"loo_residuals_", "shrinkage_", "effective_dof_"} & set(vars(model))
+
+
+def test_a_model_of_another_version_warns_when_it_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = mc.KernelRidge(mc.RBF()).fit(X, Y)
+    file = pickle.dumps(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded = pickle.loads(file)
+    assert vars(loaded).keys() == vars(model).keys()
+    written = mc.__version__
+    monkeypatch.setattr(mc, "__version__", "99.0")
+    with pytest.warns(VersionWarning, match=f"by mercer {written}, and this is mercer 99.0"):
+        loaded = pickle.loads(file)
+    assert issubclass(VersionWarning, InconsistentVersionWarning)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
 def test_a_fitted_model_is_pickled_and_does_not_see_later_changes_of_its_data() -> None:

@@ -86,6 +86,17 @@ def test_paths_are_ones_a_person_can_guess() -> None:
     assert "sum__rbf__length_scale" in nested.get_params()
 
 
+def test_parts_and_parameters_of_a_composition_can_be_read() -> None:
+    kernel = 2.0 * A.on(0, 1) + C
+    assert kernel[0] == 2.0 * A.on(0, 1)
+    assert list(kernel) == list(kernel.kernels)
+    assert kernel[0].length_scale == A.length_scale == kernel.rbf__length_scale
+    assert kernel[0].scale == 2.0
+    assert mc.RBF(mc.Fixed(3.0)).normalized().length_scale == 3.0
+    with pytest.raises(IndexError):
+        _ = kernel[2]
+
+
 def test_replace_reaches_inside_and_leaves_the_original_alone() -> None:
     kernel = 2.0 * A.on(0, 1) + C
     changed = kernel.replace(rbf__length_scale=5.0, rbf__scale=1.0)

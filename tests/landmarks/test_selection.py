@@ -244,3 +244,12 @@ def test_a_number_of_landmarks_is_sent_to_its_parameter() -> None:
         mc.Nystrom(landmarks=10).fit(X)
     with pytest.raises(ParameterError, match="is not a list of row numbers from 0 to 119"):
         select(mc.RBF(), X, [500])
+
+
+def test_kernels_may_be_named() -> None:
+    data = np.random.default_rng(0).normal(size=(30, 2))
+    named = select("rbf", data, n_landmarks=5, random_state=0)
+    expected = select(mc.RBF("scale"), data, n_landmarks=5, random_state=0)
+    np.testing.assert_array_equal(named.indices, expected.indices)
+    with pytest.raises(ParameterError, match="select: kernel = 'rfb' is not the name of a kernel"):
+        select("rfb", data)

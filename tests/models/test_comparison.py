@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyRegressor
+from sklearn.gaussian_process import kernels
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 
@@ -168,3 +169,18 @@ def test_an_unknown_scoring_is_refused_before_any_fit() -> None:
         mc.compare(MODELS, X, Y, scoring="r22")
     with pytest.raises(ParameterError, match="the names are those of"):
         mc.compare(MODELS, X, Y, scoring="quite another")
+
+
+def test_a_list_may_hold_names_of_kernels_pairs_and_kernels_of_scikit_learn() -> None:
+    given = ["rbf", ("line", mc.Linear()), kernels.RBF(1.0), ("mean", DummyRegressor())]
+    table = mc.compare(given, X, Y, cv=3)
+    assert {r.name for r in table.results} == {"rbf", "line", "RBF(length_scale=1)", "mean"}
+    expected = cross_val_score(mc.KernelRidge("rbf", alpha="loo"), X, Y, cv=3)
+    assert_allclose(table["rbf"].scores, expected)
+    assert not any(r.error for r in table.results)
+    by_name = mc.compare({"smooth": "rbf"}, X, Y, cv=3)
+    assert_allclose(by_name["smooth"].scores, expected)
+    with pytest.raises(ParameterError, match="compare: kernel = 'rfb' is not the name of a kernel"):
+        mc.compare(["rfb"], X, Y)
+    with pytest.raises(ParameterTypeError, match="is a class, which is neither a kernel nor"):
+        mc.compare([mc.RBF], X, Y)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 import mercer as mc
 from mercer import memory
@@ -59,6 +59,93 @@ def test_a_search_costs_what_its_machines_do(model: Any, machines: int) -> None:
     assert f"it fits {machines} machines" in str(found)
     model.fit(X, X[:, 0] > 0)
     assert len(model.cv_results_["params"]) * model.n_splits_ == machines
+
+
+ESTIMATORS = [
+    value
+    for name in mc.__all__
+    if isinstance(value := getattr(mc, name), type) and issubclass(value, BaseEstimator)
+]
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_every_estimator_has_a_forecast_or_a_reason(kind: type) -> None:
+    if not hasattr(kind, "predict"):
+        with pytest.raises(ParameterTypeError, match="cost is not known; pass a regressor"):
+            mc.forecast(kind(), X)
+        return
+    table = mc.forecast(kind(), X)
+    (cost,) = [cost for cost in table.costs if type(cost.solver) is type(table.chosen)]
+    assert cost.seconds > 0
+    assert cost.size > 0
+    assert "bytes" in str(table) or "iB" in str(table)
+
+
+def taken(model: Any, rows: Any = X, y: Any = None) -> Any:
+    """The cost of the solver that is taken."""
+    table = mc.forecast(model, rows, y)
+    return next(cost for cost in table.costs if type(cost.solver) is type(table.chosen))
+
+
+MANY = np.random.default_rng(0).normal(size=(600, 2))
+
+
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        (mc.KernelRidge(), mc.KernelRidge(alpha="loo")),
+        (mc.KernelRidge(alpha="loo"), mc.KernelRidge(alpha="cv")),
+        (mc.KernelRidge(alpha="loo"), mc.KernelRidge(alpha="loo", length_scales="auto")),
+        (mc.KernelRidge(solver="cholesky"), mc.KernelRidge(solver="spectral")),
+        (mc.KernelRidge(solver="nystrom"), mc.KernelRidge(alpha="loo", solver="nystrom")),
+        (
+            mc.KernelRidge(alpha="loo", solver="nystrom"),
+            mc.KernelRidge(alpha="cv", solver="nystrom"),
+        ),
+        (
+            mc.KernelRidge(solver="random_features"),
+            mc.KernelRidge(alpha="loo", solver="random_features"),
+        ),
+        (mc.KernelMachineRegressor(), mc.KernelHuberRegressor()),
+        (mc.KernelLogisticRegression(), mc.KernelLogisticRegression(alpha="loo")),
+        (
+            mc.KernelLogisticRegression(solver="nystrom"),
+            mc.KernelLogisticRegression(alpha="loo", solver="nystrom"),
+        ),
+        (mc.KernelQuantileRegressor(), mc.KernelQuantileRegressor(alpha="cv")),
+        (mc.KernelQuantileRegressor(quantile=0.05), mc.KernelQuantileRegressor()),
+        (
+            mc.GaussianProcessRegressor(learn=False, noise=0.1),
+            mc.GaussianProcessRegressor(),
+        ),
+        (mc.SVC(), mc.SVC(probability=True)),
+        (mc.SVC(probability=True), mc.SVCSearch()),
+        (mc.OneClassSVM(nu=0.1), mc.OneClassSVM(nu=0.9)),
+    ],
+    ids=lambda model: repr(model)[:60],
+)
+def test_what_does_more_costs_more(less: Any, more: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("mercer.solvers.forecast", "mercer.models.forecast"):
+        monkeypatch.setattr(f"{module}.operations_per_second", lambda: 1e9)
+        monkeypatch.setattr(f"{module}.seconds_per_pair", lambda kernel, points: 3e-8)
+    labels = MANY[:, 0] > 0
+    assert taken(less, MANY, labels).seconds < taken(more, MANY, labels).seconds
+
+
+@pytest.mark.parametrize(
+    "model",
+    [mc.SVC(), mc.NuSVC(nu=0.1), mc.KernelLogisticRegression(), mc.GaussianProcessClassifier()],
+    ids=lambda model: type(model).__name__,
+)
+def test_more_classes_cost_more(model: Any) -> None:
+    two, many = (taken(model, MANY, np.arange(600) % k) for k in (2, 60))
+    assert two.seconds < many.seconds
+    assert two.size < many.size
+
+
+def test_a_kernel_without_length_scales_is_one_candidate() -> None:
+    table = mc.forecast(mc.SVCSearch(mc.SVC("linear"), Cs=[1.0, 10.0]), X, X[:, 0] > 0)
+    assert "it fits 10 machines" in str(table)
 
 
 @pytest.mark.parametrize("model", ONE_WAY, ids=lambda model: type(model).__name__)
@@ -126,13 +213,20 @@ def test_products_are_forecast_as_they_are_counted(
 
 @pytest.mark.parametrize(
     "model",
-    [mc.KernelRidge(), mc.KernelRidge(alpha="loo"), mc.KernelLogisticRegression()],
+    [
+        mc.KernelRidge(),
+        mc.KernelRidge(alpha="loo"),
+        mc.KernelLogisticRegression(),
+        mc.KernelLogisticRegression(alpha="loo"),
+        mc.KernelQuantileRegressor(),
+        mc.KernelMachineClassifier(loss="hinge"),
+    ],
     ids=repr,
 )
 def test_memory_is_forecast_as_it_is_allocated(model: Any) -> None:
     n = 900
     X, y = _friedman(n)
-    targets = y > np.median(y) if isinstance(model, mc.KernelLogisticRegression) else y
+    targets = y > np.median(y) if hasattr(model, "decision_function") else y
     model = clone(model).set_params(solver=mc.solvers.Cholesky())
     (cost,) = (c for c in mc.forecast(model, X).costs if c.solver == mc.solvers.Cholesky())
     model.fit(X, targets)  # whatever is kept for the next fit

@@ -9,10 +9,18 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, cross_val_predict, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    LeaveOneGroupOut,
+    PredefinedSplit,
+    cross_val_predict,
+    cross_validate,
+)
 
 import mercer as mc
 from mercer.exceptions import DataError, NumericalWarning, ParameterError
+from mercer.rows.left_out import folds_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -78,8 +86,34 @@ def test_automatic_length_scales_are_multiples_within_bounds() -> None:
     chosen = mc.KernelRidge(alpha=0.1, length_scales="auto").fit(X, Y)
     lengths = [k.length_scale for k in chosen.search_kernels_]
     np.testing.assert_allclose(lengths, np.outer(factors, resolved))
-    with pytest.raises(ParameterError, match="no length_scale that is not Fixed"):
-        mc.KernelRidge(mc.Linear(), length_scales="auto").fit(X, Y)
+
+
+WORDS = ["abab", "baba", "bbbb", "aab", "ba", "bab", "aaaa", "abba", "baab", "bb"] * 4
+
+
+@pytest.mark.filterwarnings("ignore:.*has the least")
+@pytest.mark.parametrize("model", [mc.KernelRidge, mc.KernelHuberRegressor])
+@pytest.mark.parametrize(
+    ("kernel", "rows"),
+    [
+        (mc.Linear(), X),
+        (mc.RBF(mc.Fixed(2.0)) * mc.Polynomial(2), X),
+        (mc.Precomputed(), mc.RBF(2.0)(X)),
+        (mc.Spectrum(2), WORDS),
+        ("linear", X),
+    ],
+    ids=["Linear", "Fixed", "Precomputed", "strings", "name"],
+)
+def test_auto_leaves_a_kernel_without_length_scales_as_it_is(
+    model: Any, kernel: Any, rows: Any
+) -> None:
+    settings = {"alpha": "loo", "alphas": [0.1, 1.0]}
+    searched = model(kernel, length_scales="auto", **settings).fit(rows, Y)
+    alone = model(kernel, **settings).fit(rows, Y)
+    assert searched.search_kernels_ == (searched.kernel_,) == (alone.kernel_,)
+    assert_allclose(searched.search_errors_, alone.search_errors_)
+    with pytest.raises(ParameterError, match="has no length_scale that is not Fixed; leave"):
+        model(kernel, length_scales=[1.0], **settings).fit(rows, Y)
 
 
 @pytest.mark.parametrize("length_scales", [[], {}, "median", {"length_scale": []}])
@@ -211,6 +245,40 @@ def test_groups_of_more_rows_than_features() -> None:
         mc.KernelRidge(mc.Linear(), model.alpha_), X, NOISY, groups=pair, cv=LeaveOneGroupOut()
     )
     assert_allclose(model.loo_residuals_, NOISY - predicted, rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:.*has the least")
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("grouped", [False, True], ids=["rows", "groups"])
+def test_folds_are_those_of_a_grid_search(name: str, grouped: bool) -> None:
+    groups = np.arange(40) // 2 if grouped else None
+    folds = folds_of(40, groups)
+    assert np.bincount(folds).tolist() == [8] * 5
+    grid = {"alpha": [0.03, 0.3, 3.0]}
+    model = ridge(name, "cv", alphas=grid["alpha"]).fit(X, NOISY, groups=groups)
+    error = "neg_mean_squared_error"
+    search = GridSearchCV(ridge(name), grid, cv=PredefinedSplit(folds), scoring=error)
+    search.fit(X, NOISY)
+    tolerance = 1e-4 if name == "ConjugateGradient" else 1e-7
+    assert_allclose(model.search_errors_[0], -search.cv_results_["mean_test_score"], rtol=tolerance)
+    assert model.alpha_ == search.best_params_["alpha"]
+    assert_allclose(model.predict(Z), search.predict(Z), rtol=tolerance)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weights"])
+def test_folds_are_those_of_machines(weights: Any) -> None:
+    rows = np.append(np.arange(35), np.arange(5))  # five copies
+    settings = {"alpha": "cv", "alphas": [0.03, 0.3, 3.0], "length_scales": [0.5, 1.0]}
+    model = mc.KernelRidge(mc.RBF(), **settings).fit(X[rows], NOISY, weights)
+    machine = mc.KernelMachineRegressor(mc.RBF(), **settings).fit(X[rows], NOISY, weights)
+    assert_allclose(model.search_errors_, 2 * machine.search_errors_, rtol=1e-6)
+    assert (model.kernel_, model.alpha_) == (machine.kernel_, machine.alpha_)
+
+
+def test_folds_need_rows_in_memory() -> None:
+    model = ridge("NystromSolver", "cv")
+    with pytest.raises(DataError, match=r'alpha = "cv" leaves out folds.*pass alpha="loo"'):
+        model.fit(mc.Blocks([(X, NOISY)]))
 
 
 def test_copies_in_other_groups_stay() -> None:

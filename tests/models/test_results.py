@@ -35,6 +35,24 @@ def test_the_text_states_the_numbers() -> None:
     assert text.endswith("... and 2 more rows")
     assert "others" not in str(model.contributions(Z[:1], top=30))
     assert repr(found) == "Contributions(m=7, top=2, training=Points(30 rows))"
+    html = found._repr_html_()
+    assert html.count("<table>") == 5
+    assert f"<caption>row 0: f(x) = {found.prediction[0]:.4g}</caption>" in html
+    assert f"<td>{found.values[0, 1]:+.4g}</td>" in html
+    assert html.endswith("... and 2 more rows</p>")
+
+
+def test_a_path_is_shown_as_a_table() -> None:
+    path = mc.KernelRidge(RBF).path(X, Y, [0.1, 2.0])
+    title, header, first, _ = repr(path).splitlines()
+    assert title == f"RidgePath of 2 alphas, {RBF}"
+    assert header.split() == ["alpha", "loo", "error", "gcv", "error", "dof"]
+    assert [float(entry) for entry in first.split()] == pytest.approx(
+        [0.1, path.loo_errors[0], path.gcv_errors[0], path.effective_dof[0]], rel=1e-3
+    )
+    assert f"<caption>{title}</caption>" in path._repr_html_()
+    iterated = mc.KernelRidge(RBF, solver=mc.solvers.ConjugateGradient()).path(X, Y, [0.1])
+    assert repr(iterated).splitlines()[1:] == ["alpha", "0.1"]
 
 
 def test_primal_coefficients_have_the_names_of_columns() -> None:

@@ -228,7 +228,7 @@ def test_data_frames_keep_their_names(frame: Any) -> None:
 def test_two_columns_are_needed() -> None:
     cube = np.column_stack([X, TARGET])
     model = SVC().fit(cube, LABELS)
-    with pytest.raises(DataError, match=r"X has shape \(40, 3\), but 2 column\(s\) can be drawn"):
+    with pytest.raises(DataError, match=r"X has shape \(40, 3\), but 2 columns can be drawn"):
         draw(model, cube)
     with pytest.raises(DataError, match=r"SVC cannot be drawn over two columns: .*3 features"):
         draw(model, X)

@@ -117,9 +117,19 @@ def test_titles_have_few_digits_and_few_lines() -> None:
     assert shortened(mc.RBF(length_scale=np.arange(1.0, 10))) == "RBF(length_scale=[1, ..., 9])"
     assert len(wrapped("word " * 100).split("\n")) == 2
     assert wrapped("first\nsecond") == "first\nsecond"
+    assert wrapped("word " * 11 + "2 * RBF()").endswith("\n2\u00a0*\u00a0RBF()")
     model = mc.KernelRidge(mc.RBF(length_scale=2.0)).fit(X, Y)
     assert described(model) == "KernelRidge, RBF(length_scale=2)"
     assert described(make_pipeline(StandardScaler(), LinearRegression())) == "LinearRegression"
+
+
+def test_an_axis_of_dates_extends_at_its_end_alone() -> None:
+    dates = np.array(["2020-01-01", "2020-01-11"], dtype="datetime64[D]")
+    low, high = Numbers.read(dates[:, None], 1, "X").limits(0.5, "X").ravel()
+    first = (dates[0] - np.datetime64("1970-01-01")).astype(float)
+    assert (low, high) == (first, first + 15)
+    low, high = Numbers.read(np.array([[0.0], [10.0]]), 1, "X").limits(0.5, "X").ravel()
+    assert (low, high) == (-5, 15)
 
 
 @pytest.mark.parametrize("kind", ["M8[ms]", "m8[ms]"])

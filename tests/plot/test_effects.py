@@ -34,6 +34,7 @@ def test_one_number_is_a_curve_with_a_band() -> None:
     upper = effects.values[:, 0] + ndtri(0.95) * effects.std[:, 0]
     assert reached == pytest.approx(upper.max())
     assert display.axes_[0].get_title() == f"RBF.on(0), dof {effects.dof[0]:.1f}"
+    assert display.figure_.get_suptitle() == "GaussianProcessRegressor: effects of 2 terms"
     assert display.axes_[0].get_xlabel() == "x0"
     assert display.axes_[0].get_ylim() == display.axes_[1].get_ylim()
 
@@ -72,7 +73,9 @@ def test_strings_are_a_histogram() -> None:
 def test_axes_may_be_given() -> None:
     model = mc.KernelRidge(mc.RBF().on(0) + mc.RBF().on(1)).fit(X, Y)
     _, axes = plt.subplots(1, 2)
-    assert list(draw(model, X, ax=axes).axes_) == list(axes)
+    display = draw(model, X, ax=axes)
+    assert list(display.axes_) == list(axes)
+    assert display.figure_.get_suptitle() == ""  # the figure is the caller's
     with pytest.raises(ParameterError, match="1 axes are given for 2 panels"):
         draw(model, X, ax=axes[0])
     with pytest.raises(ParameterError, match="coverage = 2"):

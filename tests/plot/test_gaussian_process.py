@@ -121,7 +121,7 @@ def test_one_column_may_be_a_vector() -> None:
 
 @pytest.mark.parametrize("data", [np.zeros((4, 2)), np.zeros((2, 1, 1))])
 def test_one_input_is_needed(data: Any) -> None:
-    with pytest.raises(DataError, match=r"1 column\(s\) can be drawn; pass data of shape \(n, 1\)"):
+    with pytest.raises(DataError, match=r"1 column can be drawn; pass data of shape \(n, 1\)"):
         draw(MODEL, data)
 
 

@@ -97,6 +97,11 @@ def test_few_points(n: int) -> None:
     assert draw(mc.Linear(), np.zeros((n, 1)), ["a"] * n).groups == [("a", n)]
 
 
+def test_kernels_may_be_named() -> None:
+    named = draw("rbf", LINE, order="given")
+    np.testing.assert_allclose(named.matrix, draw(mc.RBF("scale"), LINE, order="given").matrix)
+
+
 def test_bad_input_is_refused() -> None:
     with pytest.raises(ParameterError, match="order = 'random' is unknown; pass one of"):
         draw(RBF, LINE, order="random")  # type: ignore[arg-type]
@@ -104,8 +109,8 @@ def test_bad_input_is_refused() -> None:
         draw(RBF, LINE, order="target")
     with pytest.raises(ParameterError, match="max_points = 0"):
         draw(RBF, LINE, max_points=0)
-    with pytest.raises(ParameterError, match="is not a kernel"):
-        draw("rbf", LINE)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="GramDisplay: kernel = 3 is not a kernel"):
+        draw(3, LINE)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="y has shape"):
         draw(RBF, LINE, CLASSES[:4])
     with pytest.raises(DataError):

@@ -72,10 +72,18 @@ def test_functions_are_drawn_on_demand_and_only_for_valid_kernels() -> None:
     assert len(indefinite.figure_.axes) == 1
 
 
+def test_kernels_may_be_named() -> None:
+    np.testing.assert_array_equal(draw("rbf").values, draw(mc.RBF()).values)
+    data = np.array([[0.0], [1.0], [4.0]])
+    np.testing.assert_allclose(draw("rbf", data).values, draw(mc.RBF("scale"), data).values)
+
+
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(ParameterError, match="kernel = 'rbf' is not a kernel; pass one such as"):
-        draw("rbf")  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=r"1 column\(s\) can be drawn"):
+    with pytest.raises(ParameterError, match="KernelDisplay: kernel = 'rfb' is not the name of a"):
+        draw("rfb")
+    with pytest.raises(ParameterError, match="KernelDisplay: kernel = 3 is not a kernel; pass a"):
+        draw(3)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"1 column can be drawn"):
         draw(mc.RBF(), np.ones((3, 2)))
     with pytest.raises(DataTypeError, match="does not hold numbers"):
         draw(mc.RBF(), ["a", "b"])

@@ -79,7 +79,7 @@ def test_a_column_that_is_not_there_is_refused(column: Any) -> None:
 
 
 def test_several_columns_need_a_choice() -> None:
-    with pytest.raises(DataError, match=r"X has shape \(8, 3\), but 1 column\(s\) can be drawn"):
+    with pytest.raises(DataError, match=r"X has shape \(8, 3\), but 1 column can be drawn"):
         Section.through("Owner", MODEL, X, None)
 
 

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import mercer as mc
 from mercer import _core
 from mercer.kernels.base import pairs_of
-from mercer.program.bits import in_bits
+from mercer.program import reference
+from mercer.program.specialise import reads, specialise
 
 RNG = np.random.default_rng(2)
 
@@ -21,18 +22,34 @@ def fingerprints(n: int, columns: int, dtype: Any = float) -> Any:
 
 
 def uses_bits(kernel: mc.Kernel, X: Any, Z: Any = None) -> bool:
-    pairs = pairs_of(kernel, X, Z)
-    return in_bits(kernel.expression, pairs, np.dtype(float)) is not kernel.expression
+    return any(
+        slot.bits
+        for slot in reads(specialise(kernel.expression, pairs_of(kernel, X, Z)).root).slots
+    )
 
 
 @pytest.mark.parametrize("columns", [64, 100, 513, 2048, 15000])
 def test_common_bits_are_counted(columns: int) -> None:
-    a, b = fingerprints(7, columns), (RNG.random((5, columns)) < 0.9).astype(float)
+    a, b = fingerprints(70, columns), (RNG.random((37, columns)) < 0.9).astype(float)
     for dtype in (np.float32, np.float64):
-        out = np.empty((7, 5), dtype)
-        _core.common_bits(_core.pack_bits(a), _core.pack_bits(b), out, 2)
-        assert_array_equal(out, a @ b.T)
-    assert_array_equal(np.bitwise_count(_core.pack_bits(a)).sum(axis=1), a.sum(axis=1))
+        K = mc.Linear()(a.astype(dtype), b.astype(dtype))
+        assert K.dtype == dtype
+        assert_array_equal(K, a @ b.T)
+
+
+@pytest.mark.parametrize("columns", [1, 31, 64, 65, 100, 2048])
+def test_bits_are_packed_in_their_order(columns: int) -> None:
+    X = fingerprints(9, columns)
+    for data in (X, X.astype(np.float32), np.asfortranarray(X), -X + 1):
+        words = _core.pack_bits(data, 2)
+        bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
+        assert_array_equal(bits[:, :columns], data)
+        assert not bits[:, columns:].any()
+    for other in (2.0, 0.5, -1.0):
+        for place in (0, columns - 1):
+            changed = X.copy()
+            changed[-1, place] = other
+            assert _core.pack_bits(changed) is None
 
 
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float32, float])
@@ -71,8 +88,45 @@ def test_other_kernels_of_inner_products_use_bits_too() -> None:
     assert_allclose((2.0 * mc.Tanimoto() + mc.Linear()).diag(X[:200]), 2 + X[:200].sum(axis=1))
 
 
-def test_models_of_fingerprints_fit() -> None:
+def test_the_reference_counts_the_same_bits() -> None:
+    X, Z = fingerprints(20, 130), fingerprints(15, 130)
+    kernel = mc.Tanimoto()
+    pairs = pairs_of(kernel, X, Z)
+    packed = specialise(kernel.expression, pairs).root
+    assert_allclose(reference.evaluate(packed, pairs), kernel(X, Z), rtol=1e-14)
+    assert_allclose(
+        reference.evaluate(kernel.expression, pairs), reference.evaluate(packed, pairs), rtol=1e-14
+    )
+
+
+def test_products_gradients_and_parts_count_bits() -> None:
+    X = fingerprints(300, 256)
+    K, other = mc.Tanimoto()(X), mc.Tanimoto()(X + 1e-300)  # which are no bits
+    assert not uses_bits(mc.Tanimoto(), X + 1e-300)
+    assert_allclose(K, other, rtol=1e-13, atol=1e-200)
+    v = RNG.normal(size=(300, 2))
+    assert_allclose(mc.Tanimoto().gram(X).normal_matmat(v), other.T @ (other @ v), rtol=1e-10)
+    assert_allclose(
+        mc.Tanimoto().gram(X).input_gradient(v @ v.T),
+        mc.Tanimoto().gram(X + 1e-300).input_gradient(v @ v.T),
+        rtol=1e-8,
+        atol=1e-10,
+    )
+    assert_allclose(mc.Tanimoto().gram(X) @ v, other @ v, rtol=1e-10)
+    kernel = 2.0 * mc.Tanimoto()
+    slopes = [kernel.gram(data).gradient(v @ v.T) for data in (X, X + 1e-300)]
+    assert_allclose(*slopes, rtol=1e-10)
+    y = X[:, :5].sum(axis=1)
+    for model in (mc.SVC(mc.Tanimoto()), mc.KernelRidge(mc.Tanimoto(), alpha=0.1)):
+        target = (y > 0) if isinstance(model, mc.SVC) else y
+        fits = [model.fit(data[:200], target[:200]).predict(X[200:]) for data in (X, X + 1e-300)]
+        assert_allclose(*np.asarray(fits, float), rtol=1e-6, atol=1e-8)
+
+
+def test_a_process_of_fingerprints_learns_a_scale() -> None:
     X = fingerprints(200, 256)
     y = X[:, :5].sum(axis=1)
-    model = mc.GaussianProcessRegressor(1.0 * mc.Tanimoto()).fit(X[:150], y[:150])
-    assert model.predict(X[150:]).shape == (50,)
+    fits = [
+        mc.GaussianProcessRegressor(1.0 * mc.Tanimoto()).fit(data, y) for data in (X, X + 1e-300)
+    ]
+    assert_allclose(*(fit.log_marginal_likelihood_ for fit in fits), rtol=1e-8)

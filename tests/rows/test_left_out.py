@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import mercer as mc
 from mercer.exceptions import DataError
-from mercer.rows.left_out import copies, group_codes, left_out, merged, target_shares
+from mercer.rows.left_out import copies, folds_of, group_codes, left_out, merged, target_shares
 from mercer.rows.rows import InMemory, RowBlock
 
 RNG = np.random.default_rng(0)
@@ -144,3 +144,20 @@ def test_targets_count_in_their_own_unit() -> None:
     assert_allclose(target_shares(np.array([1.0, 4.0]), np.zeros(2)), [0.8, 0.2])
     assert_allclose(target_shares(np.array([1e-30, 4.0]), np.array([5.0, 0.0])), [0.0, 1.0])
     assert_allclose(target_shares(np.zeros(2), np.array([0.0, 1.0])), [0.5, 0.5])
+
+
+def test_folds_are_fixed_and_balanced_and_keep_groups_together() -> None:
+    codes, strata = RNG.integers(0, 20, 60), RNG.integers(0, 2, 60)
+    folds = folds_of(60, codes, None)
+    np.testing.assert_array_equal(folds, folds_of(60, codes, None))
+    assert all(len(np.unique(folds[codes == code])) == 1 for code in np.unique(codes))
+    folds = folds_of(60, None, strata)
+    for stratum in (0, 1):
+        sizes = np.bincount(folds[strata == stratum], minlength=5)
+        assert np.ptp(sizes) <= 1
+
+
+def test_a_row_that_is_alone_in_its_class_is_in_no_fold() -> None:
+    folds = folds_of(11, None, np.array([0] * 5 + [1] * 5 + [2]))
+    assert folds[-1] == -1
+    assert np.bincount(folds[:-1]).tolist() == [2] * 5

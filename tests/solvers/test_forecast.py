@@ -120,6 +120,12 @@ def test_the_matrix_is_taken_while_it_costs_less() -> None:
     assert taken(zero, 15_000) == "Cholesky"  # nothing else is possible
 
 
+def test_values_of_objects_are_not_computed_again_and_again() -> None:
+    strings = ["".join(row) for row in np.random.default_rng(0).choice(list("ab"), (4000, 4))]
+    model = mc.KernelRidge(mc.WeightedDegree(2), "loo")
+    assert name(mc.forecast(model, strings).chosen) == "Cholesky"
+
+
 def test_auto_is_what_fit_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 20_000)
     model = mc.KernelRidge(MATERN, 0.1)

@@ -35,7 +35,7 @@ def test_iterations_are_taken_where_factors_cost_more() -> None:
 
 def test_factors_for_every_class_are_not_needed() -> None:
     one, many = (fit(2000, k, joint=k > 1).dense(eigenvectors=False)[1] for k in (1, 60))
-    assert many < 3 * one
+    assert one < many < 60 * one / 10
 
 
 def test_losses_with_kinks_go_from_the_matrix_to_landmarks() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from itertools import combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -72,6 +75,35 @@ def signature(x: Array, depth: int) -> Array:
             for m in range(depth + 1)
         ]
     return np.concatenate([tensor.ravel() for tensor in tensors])
+
+
+def increments(static: Any, x: Array, y: Array) -> Array:
+    """Inner products of increments in the feature space of a kernel of single times."""
+    values = np.array([[static(a, b) for b in y] for a in x])
+    return np.diff(np.diff(values, axis=0), axis=1)
+
+
+def static_signature(x: Array, y: Array, static: Any, depth: int) -> float:
+    """The truncated kernel as a sum over all words of increments of both series."""
+    P, total = increments(static, x, y), 1.0
+    for m in range(1, depth + 1):
+        words = [list(combinations_with_replacement(range(n), m)) for n in P.shape]
+        for a, b in product(*words):
+            repeats = math.prod(math.factorial(c) for w in (a, b) for c in Counter(w).values())
+            total += math.prod(P[i, j] for i, j in zip(a, b, strict=True)) / repeats
+    return total
+
+
+def static_equation(x: Array, y: Array, static: Any, refinement: int) -> float:
+    """The whole kernel by finite differences of its equation."""
+    parts = 2**refinement
+    P = np.kron(increments(static, x, y), np.ones((parts, parts))) / parts**2
+    u = np.ones((P.shape[0] + 1, P.shape[1] + 1))
+    for i, j in np.ndindex(*P.shape):
+        p = P[i, j]
+        sides = (u[i, j + 1] + u[i + 1, j]) * (1 + p / 2 + p**2 / 12)
+        u[i + 1, j + 1] = sides - u[i, j] * (1 - p**2 / 12)
+    return float(u[-1, -1])
 
 
 def matrix(function: Any, X: list[Array], Y: list[Array], *options: Any) -> Array:

@@ -336,3 +336,13 @@ def test_minus_the_squared_distance_is_only_conditionally_positive() -> None:
     assert refuted.witness is not None
     assert refuted.witness @ K @ refuted.witness < 0
     assert validity.check(K, conditional=True).valid is True
+
+
+def test_kernels_may_be_named() -> None:
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    assert validity.check("rbf", X)
+    assert validity.check("sigmoid", X).valid is False
+    with pytest.raises(ParameterError, match="X is missing"):
+        validity.check("rbf")
+    with pytest.raises(ParameterError, match="check: kernel = 'rfb' is not the name of a kernel"):
+        validity.check("rfb", X)

@@ -131,3 +131,11 @@ def test_what_is_left_of_a_mostly_negative_matrix_is_valid() -> None:
     assert_array_equal(validity.repair(-np.eye(2), "clip").matrix, np.zeros((2, 2)))
     repaired = validity.repair(-np.array([[1.0, 0.3], [0.3, 1.0]]), "clip")
     assert validity.check(repaired.matrix)
+
+
+def test_a_repair_is_shown_as_a_sentence() -> None:
+    K = with_eigenvalues([3.0, 1.0, -0.5])
+    clipped = repr(validity.repair(K, method="clip"))
+    assert "3 rows by clip: 1 negative eigenvalues are changed; the smallest" in clipped
+    assert clipped.endswith("eigenvalue was -0.5.")
+    assert "by shift: 0.5 is added to the diagonal" in repr(validity.repair(K, method="shift"))

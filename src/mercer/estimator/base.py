@@ -19,6 +19,7 @@ from mercer.exceptions import (
     DataWarning,
     IndexingError,
     ParameterError,
+    VersionWarning,
     as_data_errors,
     warn,
 )
@@ -37,6 +38,8 @@ from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import Targets
 
 _PREFIX = "kernel__"
+# The name of mercer's version in a pickled state.
+_VERSION = "_mercer_version"
 _SHOWN = 100
 # Fewest rows among which are some that should be alike.
 _FEWEST_ROWS = 100
@@ -47,6 +50,12 @@ def shown(value: object) -> str:
     """The repr of a value for a message; that of a matrix would fill pages."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _version() -> str:
+    from mercer import __version__  # which is set after this module is imported
+
+    return __version__
 
 
 def store(model: object, arguments: dict[str, Any]) -> None:
@@ -133,6 +142,20 @@ class KernelEstimator(NamedArguments, BaseEstimator):
     #: Parameters that are immutable objects with parameters of their own.
     _immutable: ClassVar[frozenset[str]] = frozenset({"kernel", "solver"})
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), _VERSION: _version()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        written = state.get(_VERSION, _version())
+        if written != _version():
+            warn(
+                f"{type(self).__name__}: it was saved by mercer {written}, and this is mercer "
+                f"{_version()}, which may read it wrongly; fit the model again, or install "
+                "the version that saved it.",
+                VersionWarning,
+            )
+        super().__setstate__({name: v for name, v in state.items() if name != _VERSION})
+
     def _replaceable(self, name: str, given: object) -> Any:
         """The object in place of which ``set_params(name__path=value)`` puts another."""
         owner = type(self).__name__
@@ -153,7 +176,7 @@ class KernelEstimator(NamedArguments, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        kernel = self._tagged_kernel()
+        kernel = tagged_kernel(self)
         if isinstance(kernel, Kernel):  # anything else is refused by fit, with a reason
             accepted = kernel.input_tags()
             tags.input_tags.pairwise = accepted["pairwise"]
@@ -162,10 +185,6 @@ class KernelEstimator(NamedArguments, BaseEstimator):
             tags.input_tags.two_d_array = accepted["two_d"]
             tags.input_tags.positive_only = accepted["positive_only"]
         return tags
-
-    def _tagged_kernel(self) -> object:
-        """A kernel that takes the data that this estimator takes."""
-        return self._default_kernel() if self.kernel is None else outline(self.kernel)
 
     def _default_kernel(self) -> Kernel:
         return RBF(length_scale="columns")
@@ -203,7 +222,8 @@ class KernelEstimator(NamedArguments, BaseEstimator):
         """Forget the last fit; bring it back if this one fails or is interrupted."""
         before = dict(self.__dict__)
         for name in before:
-            if self._is_fitted_state(name):
+            kept = isinstance(getattr(type(self), name, None), cached_property)
+            if kept or (name.endswith("_") and not name.startswith("_")):
                 delattr(self, name)
         try:
             with single_blas():
@@ -218,10 +238,6 @@ class KernelEstimator(NamedArguments, BaseEstimator):
         """Whether an interrupted fit left a usable model behind."""
         return False
 
-    def _is_fitted_state(self, name: str) -> bool:
-        fitted = name.endswith("_") and not name.startswith("_")
-        return fitted or isinstance(getattr(type(self), name, None), cached_property)
-
     def _validate_points(self, kernel: Kernel, X: Any, *, reset: bool, copy: bool = True) -> Points:
         """Let the kernel check the content, then check names and number of columns."""
         if self._named_columns and not reset:
@@ -234,7 +250,7 @@ class KernelEstimator(NamedArguments, BaseEstimator):
             refused, data = error, X
         plain = type(data) is np.ndarray and data.ndim == 2
         # Points of an array are those of a model that holds this one, and has warned of names.
-        named = hasattr(self, "feature_names_in_") and not (plain and isinstance(X, Points))
+        named = "feature_names_in_" in vars(self) and not (plain and isinstance(X, Points))
         if plain and reset and not named:
             self.n_features_in_ = data.shape[1]
         # Objects, such as series, bags and lists of tokens, have no columns: lengths may differ.
@@ -250,17 +266,11 @@ class KernelEstimator(NamedArguments, BaseEstimator):
         if refused is not None:
             raise refused
         warning = unequal_columns(kernel, points) if reset else ""
-        if reset and not warning and len(points) >= _FEWEST_ROWS and self._takes_kernel_as_given:
+        if reset and not warning and len(points) >= _FEWEST_ROWS and _takes_kernel_as_given(self):
             warning = unlike_rows(kernel, points)
         if warning:
             warn(f"{type(self).__name__}: {warning}", DataWarning)
         return points
-
-    @property
-    def _takes_kernel_as_given(self) -> bool:
-        """Whether this is a model that compares no kernels, for which the given one is a start."""
-        compares = getattr(self, "learn", False) or getattr(self, "length_scales", None) is not None
-        return hasattr(self, "predict") and not compares
 
     @property
     def _known_row(self) -> Points | None:
@@ -382,3 +392,14 @@ class KernelEstimator(NamedArguments, BaseEstimator):
         for name in waiting:
             shown.pop(name, None)
         return shown
+
+
+def tagged_kernel(model: KernelEstimator) -> object:
+    """A kernel that takes the data that an estimator takes."""
+    return model._default_kernel() if model.kernel is None else outline(model.kernel)
+
+
+def _takes_kernel_as_given(model: KernelEstimator) -> bool:
+    """Whether this is a model that compares no kernels, for which the given one is a start."""
+    compares = getattr(model, "learn", False) or getattr(model, "length_scales", None) is not None
+    return hasattr(model, "predict") and not compares

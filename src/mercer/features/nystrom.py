@@ -55,8 +55,8 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         The number of landmarks; all rows if there are fewer.
     landmarks : str, array of int, or data, default="rpcholesky"
         How to choose them: "rpcholesky" (in proportion to the unexplained variance), "uniform",
-        "kmeans++" (far apart) or "leverage" (ridge leverage scores, in little memory); or their
-        row numbers; or the landmarks themselves.
+        "kmeans++" (far apart), "leverage" (ridge leverage scores, in little memory) or "thin" (with
+        nearly the mean of all rows); or their row numbers; or the landmarks themselves.
     random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
     degree, gamma, coef0 : int, float or str, and float

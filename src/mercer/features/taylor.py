@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from mercer import checks
+from mercer.checks import NamedArguments
 from mercer.exceptions import ParameterError, as_data_errors
 from mercer.kernels.containers import as_table
 from mercer.kernels.points import Points
@@ -21,7 +22,7 @@ from mercer.maps.forecast import forecast
 from mercer.maps.monomials import Floats, graded_features, polynomial_names
 
 
-class TaylorRBF(TransformerMixin, checks.NamedArguments, BaseEstimator):
+class TaylorRBF(TransformerMixin, NamedArguments, BaseEstimator):
     """The infinite feature map of the RBF kernel, truncated at a total degree.
 
     With x and z divided by the length-scale, exp(-|x - z|^2 / 2) is

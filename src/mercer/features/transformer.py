@@ -232,7 +232,12 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         stops = np.cumsum([map_.width for map_ in maps])
         for map_, stop, matrices in zip(maps, stops, parts, strict=True):
             map_.write([matrix[rows] for matrix in matrices], out[:, stop - map_.width : stop])
-        if self._may_overflow and not _core.all_finite(out):
+        if self._may_overflow:
+            self._require_finite(out, rows)
+
+    def _require_finite(self, out: Array, rows: slice) -> None:
+        """Refuse rows whose features overflow."""
+        if not _core.all_finite(out):
             raise DataError(
                 f"{type(self).__name__}: features of rows {rows.start} to {rows.stop} are beyond "
                 f"the range of {out.dtype}, as the kernel is; {self._in_range}."

@@ -54,6 +54,11 @@ class _Composite(Kernel):
         flat = [part for k in parts for part in (k.kernels if type(k) is type(self) else [k])]
         super().__init__(kernels=tuple(flat))
 
+    def __getitem__(self, position: int) -> Kernel:
+        """The kernel at a position."""
+        kernel: Kernel = self.kernels[position]
+        return kernel
+
     def _traces(self, scope: Scope) -> list[Expr]:
         return [child._trace(inner) for child, inner in scoped_children(self, scope)]
 

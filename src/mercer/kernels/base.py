@@ -383,7 +383,7 @@ class Kernel(Parameterised, metaclass=_KernelType):
         return _algebra("Exponential", self)
 
     def polynomial(self, coefficients: Any) -> Kernel:
-        """Return c0 + c1 k + c2 k^2 + ... with non-negative coefficients.
+        """Return the kernel c0 + c1 k + c2 k^2 and so on, with non-negative coefficients.
 
         Parameters
         ----------

@@ -8,24 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.arrays import AnyArray as Array
-from mercer.exceptions import DataError, DataTypeError, ParameterError
+from mercer.exceptions import DataError, DataTypeError
 from mercer.kernels.base import Kernel
 from mercer.kernels.containers import is_missing, row_number
-from mercer.kernels.parameters import Declaration
-from mercer.kernels.structured import EncodedKernel, Ragged
+from mercer.kernels.structured import EncodedKernel, KernelParameter, Ragged
 from mercer.sampling import blocks
-
-
-class _KernelParameter(Declaration):
-    """A kernel that is one value: it is replaced as a whole."""
-
-    def validate(self, owner: str, given: object) -> Any:
-        if not isinstance(given, Kernel) or given.unresolved():
-            raise ParameterError(
-                f"{owner}: {self.name} = {given!r:.80} is not a kernel with numbers as parameters; "
-                "pass a kernel, such as mercer.RBF(1.0)."
-            )
-        return given
 
 
 class MeanEmbedding(EncodedKernel):
@@ -58,7 +45,7 @@ class MeanEmbedding(EncodedKernel):
 
         def __init__(self, base: Kernel) -> None: ...
 
-    base = _KernelParameter()
+    base = KernelParameter()
 
     @property
     def is_psd(self) -> bool | None:

@@ -14,15 +14,28 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer.arrays import AnyArray as Array
-from mercer.exceptions import DataError
+from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.containers import as_objects
+from mercer.kernels.parameters import Declaration
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import SYMMETRISE, learns, real_numbers, require_symmetry
 from mercer.kernels.tree import with_values
 from mercer.kernels.views import Columns, Features, Numbers, Objects, View
 from mercer.program.expression import Expr, Slot
 from mercer.program.pairs import Pairs
+
+
+class KernelParameter(Declaration):
+    """A kernel inside another as one value: it is replaced as a whole, and not learned."""
+
+    def validate(self, owner: str, given: object) -> Any:
+        if not isinstance(given, Kernel) or given.unresolved():
+            raise ParameterError(
+                f"{owner}: {self.name} = {given!r:.80} is not a kernel with numbers as parameters; "
+                "pass a kernel, such as mercer.RBF(1.0)."
+            )
+        return given
 
 
 class FeatureKernel(Kernel):

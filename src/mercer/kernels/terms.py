@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections import Counter
+from functools import reduce
+from itertools import product
 from typing import NamedTuple
 
 from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.base import Kernel
+from mercer.kernels.special import Constant
 from mercer.kernels.tree import with_children
 from mercer.kernels.wrappers import (
     OnColumns,
@@ -20,6 +25,8 @@ from mercer.kernels.wrappers import (
 
 # Wrappers W for which W(k1 + k2) = W(k1) + W(k2).
 _LINEAR = (Scaled, ScaledBy, OnColumns, Standardized, Warped)
+# Terms of a product of sums, above which it stays one term: nobody reads more.
+_MOST = 16
 
 
 class Term(NamedTuple):
@@ -32,7 +39,7 @@ class Term(NamedTuple):
 def terms(kernel: Kernel) -> list[Term]:
     """The terms of a kernel: one, unless it is a sum, perhaps within scales or selected columns.
 
-    A product is one term. Equal names are numbered.
+    A product of sums is multiplied out, unless it has very many terms. Equal names are numbered.
     """
     kernels = _summands(kernel)
     names = [_name(term) for term in kernels]
@@ -52,7 +59,22 @@ def _summands(kernel: Kernel) -> list[Kernel]:
         inside = _summands(kernel.kernel)
         if len(inside) > 1:
             return [with_children(kernel, [term]) for term in inside]
+    if isinstance(kernel, Product):
+        factors = [_summands(factor) for factor in kernel.kernels]
+        if 1 < math.prod(map(len, factors)) <= _MOST:
+            return [_times(chosen) for chosen in product(*factors)]
     return [kernel]
+
+
+def _times(factors: tuple[Kernel, ...]) -> Kernel:
+    """The product of some kernels, in which constants are numbers in front."""
+    constants = [factor for factor in factors if isinstance(factor, Constant)]
+    others = [factor for factor in factors if not isinstance(factor, Constant)]
+    number = math.prod(float(constant.value) for constant in constants)
+    if not others:
+        return Constant(number)
+    rest = reduce(operator.mul, others)
+    return rest if number == 1 else number * rest
 
 
 def _name(kernel: Kernel) -> str:

@@ -11,16 +11,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, pairwise
 from types import MappingProxyType
-from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from mercer.arrays import Array
-from mercer.checks import listed, unknown_name
-from mercer.exceptions import ParameterError, UnresolvedParameterError
+from mercer.checks import listed, unknown_attribute, unknown_name
+from mercer.exceptions import ParameterError, UnknownAttributeError, UnresolvedParameterError
 from mercer.kernels.parameters import (
     Bounded,
     Child,
@@ -118,6 +119,17 @@ class Parameterised:
     def _check(self) -> None:
         """Check the rules that tie several parameters together; a subclass may override it."""
 
+    if not TYPE_CHECKING:  # a checker would take any name as known
+
+        def __getattr__(self, name: str) -> Any:
+            """The value of a parameter inside a composition, by its path."""
+            if name.startswith("_") or hasattr(type(self), name):  # or a property that raised
+                return object.__getattribute__(self, name)
+            entries = self._tree.entries
+            if name in entries:
+                return entries[name].value
+            raise UnknownAttributeError(partial(unknown_attribute, self, name, entries))
+
     def __setattr__(self, name: str, value: object) -> NoReturn:
         _ = self._values  # an __init__ that has not called ours is told so
         raise _immutable(self, f"{name} cannot be set; use replace({name}=...)")
@@ -155,13 +167,10 @@ class Parameterised:
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (type(self), self._values)
 
-    def __copy__(self) -> Self:
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         return self
 
-    __sklearn_clone__ = __copy__
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
+    __sklearn_clone__ = __deepcopy__
 
     @cached_property
     def _tree(self) -> Tree:

@@ -35,6 +35,7 @@ from mercer.kernels.containers import (
     tabular,
 )
 from mercer.kernels.heuristics import Levels, Spread, Summary
+from mercer.parallel import thread_count
 from mercer.program.expression import Interned, hash_of
 
 
@@ -246,7 +247,7 @@ class Bits:
 
     def read(self, data: Any, label: Callable[[int], str] = str) -> Columns:
         values = self.numbers.read(data, label).values
-        bits = _core.pack_bits(values) if type(values) is np.ndarray else None
+        bits = _core.pack_bits(values, thread_count()) if type(values) is np.ndarray else None
         return Columns(np.empty((values.shape[0], 0), np.uint64) if bits is None else bits)
 
 

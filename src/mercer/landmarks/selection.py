@@ -22,10 +22,12 @@ from mercer.checks import is_count, require_count, require_finite_values, requir
 from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError, warn
 from mercer.kernels.base import Kernel, checked_weight, validated
 from mercer.kernels.containers import ingest, len_of
+from mercer.kernels.names import KernelLike, kernel_of
 from mercer.kernels.points import Points
 from mercer.kernels.special import White
 from mercer.landmarks.kmeans_plus_plus import far_seeds
 from mercer.landmarks.leverage import leverage_scores
+from mercer.landmarks.thinning import thinned
 from mercer.linalg.pivoted_cholesky import pivoted_cholesky
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import RowDraw
@@ -65,7 +67,7 @@ class Landmarks:
 
 
 def select(
-    kernel: Kernel,
+    kernel: KernelLike,
     points: Any,
     how: Any = "rpcholesky",
     n_landmarks: int = 100,
@@ -78,8 +80,8 @@ def select(
 
     Parameters
     ----------
-    kernel : Kernel
-        Any kernel without `White`.
+    kernel : Kernel, str or callable
+        Any kernel without `White`, as estimators take it.
     points : array-like, sparse matrix, data frame, sequence or Points
         The data.
     how : str, array of int, or data
@@ -92,6 +94,8 @@ def select(
           landmark so far; n m kernel values.
         - ``"leverage"``: in proportion to approximate ridge leverage scores; about 3 n m kernel
           values and 3 n m^2 operations in memory that does not grow with n m.
+        - ``"thin"``: by kernel thinning, so that their mean embedding is close to that of all rows;
+          weights are not used, but for rows of weight 0.
     n_landmarks : int, default=100
         The number of landmarks; not used if landmarks are passed. Fewer are chosen if they explain
         everything up to rounding.
@@ -117,7 +121,8 @@ def select(
     2
     """
     chosen = n_landmarks, random_state
-    return select_points("select", kernel, points, how, *chosen, sample_weight, alpha=alpha)
+    made = kernel_of("select", kernel, points)
+    return select_points("select", made, points, how, *chosen, sample_weight, alpha=alpha)
 
 
 def select_points(
@@ -366,6 +371,18 @@ class _Choice:
             return np.empty(0, np.intp), None
         return rng.choice(len(part), size=size, replace=False, p=scores / scores.sum()), None
 
+    def thin(self, part: RowBlock) -> tuple[RowNumbers, None]:
+        """Rows with nearly the mean embedding of all rows."""
+        counted = np.flatnonzero(part.mass)
+        access = KernelColumns(self.kernel, part.points)
+        chosen = thinned(
+            lambda rows, cols: access.entries(counted[rows], counted[cols]),
+            len(counted),
+            self.size,
+            self.rng,
+        )
+        return counted[chosen], None
+
 
 # Methods that look at kernel values; "uniform" needs none.
 _METHODS: dict[str, Any] = {
@@ -373,6 +390,7 @@ _METHODS: dict[str, Any] = {
     "uniform": None,
     "kmeans++": _Choice.kmeans,
     "leverage": _Choice.leverage,
+    "thin": _Choice.thin,
 }
 
 

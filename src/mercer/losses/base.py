@@ -88,6 +88,10 @@ class Loss(Parameterised):
         """The convex conjugate at slopes s, sup_f s f - l(y, f), which may be infinite."""
         raise NotImplementedError(f"{type(self).__name__} has no conjugate(y, s)")
 
+    def _work(self) -> float:
+        """Work of a fit over that of the logistic loss or, with kinks, of the median."""
+        return 1.0
+
 
 class RegressionLoss(Loss):
     """Base of losses with real targets; predictions are ``mean(f)``, by default f itself.

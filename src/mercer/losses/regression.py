@@ -53,6 +53,9 @@ class Squared(RegressionLoss):
         """The weighted mean."""
         return float(np.average(y, weights=weights))
 
+    def _work(self) -> float:
+        return 1 / 7  # one Newton step
+
 
 class Huber(RegressionLoss):
     """Quadratic up to a residual of delta, linear beyond: the mean, robust to outliers.
@@ -94,6 +97,9 @@ class Huber(RegressionLoss):
         """The conjugate, s^2 / 2 + s y for abs(s) <= delta."""
         inside = np.abs(s) <= self.delta * (1 + 1e-12)
         return np.where(inside, s * s / 2 + s * y, np.inf)
+
+    def _work(self) -> float:
+        return 4 / 7  # four Newton steps
 
 
 class Absolute(RegressionLoss, PiecewiseLinear):
@@ -199,6 +205,10 @@ class Pinball(RegressionLoss, PiecewiseLinear):
     def start(self, y: Array, weights: Array) -> float:
         """The weighted quantile, the middle one of several."""
         return weighted_quantile(y, weights, float(np.median(self.levels)))
+
+    def _work(self) -> float:
+        # Few slopes are free for extreme quantiles.
+        return float(np.mean(4 * self.levels * (1 - self.levels)))
 
 
 class _LogLink(RegressionLoss):

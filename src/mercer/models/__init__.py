@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.iterative import IterativeEstimator
+from mercer.models.clustering.kernel_kmeans import KernelKMeans
+from mercer.models.clustering.novelty import KernelNovelty
+from mercer.models.clustering.spectral import SpectralClustering
 from mercer.models.comparison import ComparedModel, Comparison
+from mercer.models.decomposition.kernel_cca import KernelCCA
+from mercer.models.decomposition.kernel_pca import KernelPCA
+from mercer.models.discriminant.kernel_discriminant import KernelDiscriminantAnalysis
 from mercer.models.effects import Effects
 from mercer.models.gaussian_process.classifier import GaussianProcessClassifier
 from mercer.models.gaussian_process.regressor import GaussianProcessRegressor
@@ -35,13 +41,18 @@ __all__ = [
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "IterativeEstimator",
+    "KernelCCA",
+    "KernelDiscriminantAnalysis",
     "KernelEstimator",
     "KernelHuberRegressor",
+    "KernelKMeans",
     "KernelLMS",
     "KernelLogisticRegression",
     "KernelMachine",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
+    "KernelNovelty",
+    "KernelPCA",
     "KernelPerceptron",
     "KernelQuantileRegressor",
     "KernelRidge",
@@ -55,4 +66,5 @@ __all__ = [
     "RepresenterModel",
     "RidgePath",
     "SVCSearch",
+    "SpectralClustering",
 ]

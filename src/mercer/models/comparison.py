@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -17,9 +16,11 @@ from sklearn.model_selection import check_cv, cross_val_score
 from sklearn.utils import indexable
 
 from mercer.arrays import Array
+from mercer.checks import nearest
 from mercer.estimator.base import shown
 from mercer.exceptions import ParameterError, ParameterTypeError, as_data_errors
 from mercer.kernels.base import Kernel
+from mercer.kernels.names import kernel_of
 from mercer.models import tables
 from mercer.models.machine.classification import KernelLogisticRegression
 from mercer.models.ridge.kernel_ridge import KernelRidge
@@ -169,7 +170,9 @@ def compare(
     Parameters
     ----------
     models : dict of str to model or kernel, or list of these
-        The models, of mercer or of scikit-learn. The names in a list are their reprs.
+        The models, of mercer or of scikit-learn, and kernels as estimators take them: objects,
+        names such as "rbf", or functions. A list may hold pairs (name, model); the names of
+        others are their reprs.
     X : array-like, data frame or sequence
         Data that all of them take.
     y : array-like of shape (n,) or (n, n_targets), or str
@@ -236,8 +239,8 @@ def compare(
 def _require_scoring(scoring: Any) -> None:
     if callable(scoring) or scoring in get_scorer_names():
         return
-    near = difflib.get_close_matches(str(scoring), get_scorer_names(), n=1)
-    hint = f"did you mean {near[0]!r}? The names" if near else "the names"
+    near = nearest(str(scoring), get_scorer_names())
+    hint = f"did you mean {near!r}? The names" if near else "the names"
     raise ParameterError(
         f"compare: scoring = {scoring!r} is not a scorer of scikit-learn; {hint} are those of "
         "sklearn.metrics.get_scorer_names()."
@@ -245,37 +248,48 @@ def _require_scoring(scoring: Any) -> None:
 
 
 def _named(models: Any) -> dict[str, Any]:
-    """Models by name; those of a list are numbered if their reprs are equal."""
-    if isinstance(models, Mapping):
-        named = {str(name): model for name, model in models.items()}
-    elif isinstance(models, Iterable) and not isinstance(models, str | Kernel):
-        named = {}
-        for model in models:
-            name = base = " ".join(repr(model).split())
-            number = 1
-            while name in named:
-                number += 1
-                name = f"{base} ({number})"
-            named[name] = model
-    else:
-        named = {}
+    """Models by name; those of a list are numbered if their names are equal."""
+    several = isinstance(models, Iterable) and not isinstance(models, str | Kernel)
+    items = models.items() if isinstance(models, Mapping) else map(_pair, models if several else ())
+    named: dict[str, Any] = {}
+    for base, model in items:
+        name, number = str(base), 1
+        while name in named:
+            number += 1
+            name = f"{base} ({number})"
+        named[name] = model
     if not named:
         raise ParameterError(
             f"compare: models = {shown(models)} holds no models; pass a list or a dict of models "
-            'and kernels, such as [mercer.RBF("columns"), mercer.Linear()].'
+            'and kernels, such as [mercer.RBF("columns"), "linear"].'
         )
     for name, model in named.items():
-        if isinstance(model, type) or not (isinstance(model, Kernel) or hasattr(model, "fit")):
+        if isinstance(model, type) or not (_is_kernel(model) or hasattr(model, "fit")):
+            kind = "class" if isinstance(model, type) else type(model).__name__
             raise ParameterTypeError(
-                f"compare: {name} is a {type(model).__name__}, which is neither a kernel nor a "
+                f"compare: {name} is a {kind}, which is neither a kernel nor a "
                 "model with fit; pass objects such as mercer.RBF() or mercer.KernelRidge()."
             )
+        if isinstance(model, str):
+            kernel_of("compare", model, gamma=1.0)
     return named
+
+
+def _pair(item: Any) -> tuple[str, Any]:
+    """The name and the model of an entry of a list."""
+    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+        return item
+    return item if isinstance(item, str) else " ".join(repr(item).split()), item
+
+
+def _is_kernel(candidate: Any) -> bool:
+    """Whether an estimator takes the candidate as its kernel."""
+    return isinstance(candidate, str) or (callable(candidate) and not hasattr(candidate, "fit"))
 
 
 def _are_labels(models: Iterable[Any], y: Any) -> bool:
     """Whether targets are labels, by the models if there are some, by the type of y otherwise."""
-    estimators = [model for model in models if not isinstance(model, Kernel)]
+    estimators = [model for model in models if not _is_kernel(model)]
     if any(map(is_classifier, estimators)):
         return True
     if any(map(is_regressor, estimators)):
@@ -288,7 +302,7 @@ def _are_labels(models: Iterable[Any], y: Any) -> bool:
 
 def _model(candidate: Any, labels: bool) -> Any:
     """A model for a kernel; a model as it is."""
-    if not isinstance(candidate, Kernel):
+    if not _is_kernel(candidate):
         return candidate
     return KernelLogisticRegression(candidate) if labels else KernelRidge(candidate, alpha="loo")
 

@@ -159,9 +159,16 @@ def _terms_of(model: Any) -> list[Term]:
     if len(each) < 2:
         raise ParameterError(
             f"{owner}: the kernel {shown(model.kernel_)} has one term, so there is nothing to take "
-            "apart; fit a sum of kernels, such as RBF().on(0) + RBF().on(1)."
+            f"apart; fit a sum of kernels, such as {_example_sum(model)}, or show averages over "
+            "the other columns by sklearn.inspection.PartialDependenceDisplay."
         )
     return each
+
+
+def _example_sum(model: Any) -> str:
+    """A sum of kernels of the first columns that the model was fitted on."""
+    columns = list(getattr(model, "feature_names_in_", range(2)))[:2]
+    return " + ".join(f"RBF().on({column!r})" for column in columns)
 
 
 def _function(model: Any, output: Any) -> tuple[Array, float, int]:

@@ -36,9 +36,9 @@ _FACTORS = 2.0 ** np.linspace(-3, 2, 11)
 def candidates(
     kernel: Kernel, length_scales: Grid, resolved: Kernel, owner: str = "KernelRidge"
 ) -> Iterator[Kernel]:
-    """The kernels of a search, not yet resolved."""
+    """The kernels of a search, not yet resolved; "auto" leaves one without lengths as it is."""
     if isinstance(length_scales, str) and length_scales == "auto":
-        return _multiples(resolved, owner)
+        return _multiples(resolved) if free_lengths(resolved) else iter((kernel,))
     return (kernel.replace(**values) for values in _replacements(kernel, length_scales, owner))
 
 
@@ -172,9 +172,9 @@ def _replacements(kernel: Kernel, length_scales: Grid, owner: str) -> Iterator[d
     return (dict.fromkeys(_lengths_to_set(kernel, owner), value) for value in listed)
 
 
-def _multiples(kernel: Kernel, owner: str) -> Iterator[Kernel]:
+def _multiples(kernel: Kernel) -> Iterator[Kernel]:
     """The kernel with its length-scales multiplied by each factor, within their bounds."""
-    stored = _lengths_to_set(kernel, owner)
+    stored = free_lengths(kernel)
     for factor in _FACTORS:
         yield kernel.replace(**{path: _multiplied(value, factor) for path, value in stored.items()})
 

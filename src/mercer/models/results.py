@@ -13,6 +13,7 @@ from mercer.arrays import Array
 from mercer.estimator.by_blocks import by_blocks
 from mercer.kernels.base import Kernel, validated
 from mercer.kernels.points import Points
+from mercer.models import tables
 from mercer.solvers.protocol import FeatureFunction
 from mercer.streams.schema import in_order
 
@@ -21,7 +22,9 @@ _ROWS_SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class PrimalCoefficients:
-    """A model in the feature space of its kernel: f(x) = phi(x) . values + intercept.
+    """A model in the feature space of its kernel.
+
+    The function is f(x) = phi(x) . values + intercept.
 
     Attributes
     ----------
@@ -84,7 +87,7 @@ class NormalPredictions:
     variance: Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RidgePath:
     """Kernel ridge at many alphas, from one pass or one eigendecomposition.
 
@@ -134,6 +137,28 @@ class RidgePath:
     solver: Any = None
     function: FeatureFunction | None = None
     feature_names: Sequence[str] | None = None
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        """The header and the lines of the printed table, without columns that are empty."""
+        columns = {
+            "alpha": self.alphas,
+            "loo error": self.loo_errors,
+            "gcv error": self.gcv_errors,
+            "dof": self.effective_dof,
+        }
+        kept = {title: values for title, values in columns.items() if np.isfinite(values).any()}
+        lines = zip(*kept.values(), strict=True)
+        return list(kept), [[tables.number(value) for value in line] for line in lines]
+
+    @property
+    def _title(self) -> str:
+        return f"RidgePath of {len(self.alphas)} alphas, {self.kernel}"
+
+    def __repr__(self) -> str:
+        return f"{self._title}\n{tables.as_text(*self._rows())}"
+
+    def _repr_html_(self) -> str:
+        return tables.as_html(*self._rows(), self._title)
 
     def predict(self, X: Any) -> Array:
         """Predictions of every model on the path.
@@ -281,16 +306,34 @@ class Contributions:
         return f"Contributions(m={m}, top={top}, training={self.training!r})"
 
     def __str__(self) -> str:
-        tables = [self._table(row) for row in range(min(len(self), _ROWS_SHOWN))]
-        hidden = len(self) - len(tables)
-        return "\n".join([*tables, f"... and {hidden} more rows"] if hidden else tables)
+        lines = [self._table(row) for row in range(min(len(self), _ROWS_SHOWN))]
+        hidden = len(self) - len(lines)
+        return "\n".join([*lines, f"... and {hidden} more rows"] if hidden else lines)
+
+    def _repr_html_(self) -> str:
+        shown = range(min(len(self), _ROWS_SHOWN))
+        hidden = len(self) - len(shown)
+        more = f"<p>... and {hidden} more rows</p>" if hidden else ""
+        return "".join(map(self._html_of, shown)) + more
+
+    def _html_of(self, row: int) -> str:
+        """One prediction as a table for notebooks."""
+        terms = zip(self.rows[row], self.kernel_values[row], self.values[row], strict=True)
+        lines = [[str(number), f"{value:.4g}", f"{term:+.4g}"] for number, value, term in terms]
+        others = len(self.training) - self.indices.shape[1]
+        lines += [[f"{others} others", "", f"{self.rest[row]:+.4g}"]] if others else []
+        lines += [["intercept", "", f"{self.intercept[row]:+.4g}"]]
+        return tables.as_html(["training row", "k(x, x_i)", self.formula], lines, self._head(row))
+
+    def _head(self, row: int) -> str:
+        named = f" of {self.kind} {self.outputs.tolist()[row]!r}" if self.kind else ""
+        return f"row {row}: f(x){named} = {self.prediction[row]:.4g}"
 
     def _table(self, row: int) -> str:
         others = len(self.training) - self.indices.shape[1]
         terms = zip(self.rows[row], self.kernel_values[row], self.values[row], strict=True)
-        named = f" of {self.kind} {self.outputs.tolist()[row]!r}" if self.kind else ""
         lines = [
-            f"row {row}: f(x){named} = {self.prediction[row]:.4g}",
+            self._head(row),
             f"  training row    k(x, x_i) {self.formula:>14}",
             *(f"  {number:12d} {value:12.4g} {term:+14.4g}" for number, value, term in terms),
         ]

@@ -117,13 +117,13 @@ class Numbers:
             values, kinds = _of_frame(data) if is_frame else _of_array(data)
         except (TypeError, ValueError):
             raise DataTypeError(
-                f"{owner}: X does not hold numbers; pass {n_columns} numeric column(s) to draw."
+                f"{owner}: X does not hold numbers; pass {_columns(n_columns)} of numbers to draw."
             ) from None
         if values.ndim == 1 == n_columns:
             values = values[:, None]
         if values.ndim != 2 or values.shape[1] != n_columns:
             raise DataError(
-                f"{owner}: X has shape {values.shape}, but {n_columns} column(s) can be drawn; "
+                f"{owner}: X has shape {values.shape}, but {_columns(n_columns)} can be drawn; "
                 f"pass data of shape (n, {n_columns}), and a model fitted on as many columns."
             )
         if not len(values) or not np.isfinite(values).all():
@@ -149,15 +149,20 @@ class Numbers:
         return values if kind == "f" else np.rint(values * _DAY).astype(f"{kind}8[us]")
 
     def limits(self, margin: float, owner: str) -> Array:
-        """The range of each column, extended at both ends by a share of its length."""
+        """The range of each column, extended by a share of its length; times at the end only."""
         checks.require_number(owner, "margin", margin, closed=True, example=0.1)
         low, high = self.values.min(axis=0), self.values.max(axis=0)
         width = np.where(high > low, high - low, 1.0)
-        return np.stack([low - margin * width, high + margin * width])
+        before = margin * np.array([kind != "M" for kind in self.kinds] or [True])
+        return np.stack([low - before * width, high + margin * width])
 
     def label(self, column: int, default: str) -> str:
         """The name of a column for an axis."""
         return default if self.frame is None else str(self.frame.columns[column])
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"
 
 
 def _of_frame(frame: Any) -> tuple[Array, str]:
@@ -200,12 +205,13 @@ def shortened(kernel: Kernel) -> str:
     return re.sub(r"\[([^][,]+), (?:[^][,]+, ){2,}([^][,]+)\]", r"[\1, ..., \2]", text)
 
 
-def wrapped(text: str) -> str:
+def wrapped(text: str, width: int = _LINE) -> str:
     """A title on few lines; each line that the text has is wrapped."""
+    text = re.sub(r"(\d) \* ", "\\1\u00a0*\u00a0", text)  # a factor stays with its kernel
     lines = [
         line
         for part in text.split("\n")
-        for line in textwrap.wrap(part, _LINE, max_lines=_LINES, placeholder=" ...")
+        for line in textwrap.wrap(part, width, max_lines=_LINES, placeholder=" ...")
     ]
     return "\n".join(lines)
 

@@ -131,7 +131,8 @@ class CurveDisplay(Display):
         grid_resolution : int, default=200
             The number of inputs at which the model is evaluated.
         margin : float, default=0.05
-            Distance by which the axis extends beyond X, as a share of its range.
+            Distance by which the axis extends beyond X, as a share of its range. Dates extend
+            at the end alone.
         ax, **plot_kwargs
             Passed to `plot`.
         """

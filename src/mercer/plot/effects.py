@@ -19,7 +19,7 @@ from mercer.kernels.containers import as_table, tabular
 from mercer.kernels.points import Points
 from mercer.kernels.views import Select, Warp
 from mercer.models.effects import Effects
-from mercer.plot.canvas import BLUE, GREY, Display
+from mercer.plot.canvas import BLUE, GREY, Display, final_model, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _OWNER = "EffectsDisplay"
 # Panels in a row of a new figure, at most.
 _PER_ROW = 3
+# Characters of a line of a panel's title.
+_PANEL_LINE = 36
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class EffectsDisplay(Display):
         The effects, as ``model.effects`` returns them.
     panels : list of Panel
         The terms to draw, with the values of their columns.
+    title : str
+        The title of a new figure, by default the model and the number of its terms.
 
     Attributes
     ----------
@@ -100,8 +104,10 @@ class EffectsDisplay(Display):
         )
         effects = estimator.effects(X, output=output)
         panels = [_panel(i, kernel, X) for i, kernel in enumerate(effects.kernels)]
-        drawn = [p for p in panels if np.ptp(effects.values[:, p.term]) > 0]
-        return cls(effects=effects, panels=drawn or panels).plot(ax, **plot_kwargs)
+        drawn = [p for p in panels if np.ptp(effects.values[:, p.term]) > 0] or panels
+        title = f"{type(final_model(estimator)).__name__}: effects of {len(drawn)} terms"
+        display = cls(effects=effects, panels=drawn, title=title)
+        return display.plot(ax, **plot_kwargs)
 
     def plot(self, ax: Any = None, *, coverage: float = 0.95, color: str = BLUE) -> Self:
         """Draw the display.
@@ -122,6 +128,8 @@ class EffectsDisplay(Display):
             )
         self.axes_ = self._panels_on(ax)
         self._draw_on(self.axes_[0])
+        if ax is None:
+            self.figure_.suptitle(wrapped(self.title), fontsize="medium")
         std = self.effects.std
         half = None if std is None else ndtri((1 + coverage) / 2) * std
         curves = []
@@ -143,7 +151,8 @@ class EffectsDisplay(Display):
 
     def _title(self, panel: Panel) -> str:
         name, dof = self.effects.names[panel.term], self.effects.dof
-        return name if dof is None else f"{name}, dof {dof[panel.term]:.1f}"
+        text = name if dof is None else f"{name}, dof {dof[panel.term]:.1f}"
+        return wrapped(text, _PANEL_LINE)
 
     def _panels_on(self, ax: Any) -> NDArray[Any]:
         """The axes passed by the caller, one for each panel, or new ones."""

@@ -132,7 +132,8 @@ class GaussianProcessDisplay(Display):
         grid_resolution : int, default=200
             The number of inputs at which the model is evaluated.
         margin : float, default=0.05
-            Distance by which the axis extends beyond X, as a share of its range.
+            Distance by which the axis extends beyond X, as a share of its range. Dates extend
+            at the end alone.
         random_state : int, RandomState or None, default=0
             The random numbers of the samples.
         ax, **plot_kwargs

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from mercer import checks
 from mercer.arrays import Array
 from mercer.exceptions import DataError, DataTypeError, ParameterError
-from mercer.kernels.base import Kernel
+from mercer.kernels.names import KernelLike, kernel_of
 from mercer.plot.canvas import BLUE, GREY, Display, numbers_of, readable_legend, shortened
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class GramDisplay(Display):
     @classmethod
     def from_kernel(
         cls,
-        kernel: Kernel,
+        kernel: KernelLike,
         X: Any,
         y: Any = None,
         *,
@@ -110,8 +110,8 @@ class GramDisplay(Display):
 
         Parameters
         ----------
-        kernel : Kernel
-            The kernel; length-scales such as "median" are computed from X.
+        kernel : Kernel, str or callable
+            The kernel, as estimators take it; length-scales such as "median" are computed from X.
         X : array-like, data frame, sequence or Points
             The points.
         y : array-like of shape (n,), optional
@@ -129,10 +129,7 @@ class GramDisplay(Display):
             Passed to `plot`, for example ``eigenvalues=True``, and on to ``imshow``.
         """
         cls._require_matplotlib()
-        if not isinstance(kernel, Kernel):
-            raise ParameterError(
-                f"{_OWNER}: kernel = {kernel!r} is not a kernel; pass one such as mercer.RBF()."
-            )
+        kernel = kernel_of(_OWNER, kernel, X)
         rule = _rule(order, y)
         most = checks.require_count(_OWNER, "max_points", max_points, least=2, example=500)
         points = kernel.prepare(X)

@@ -12,8 +12,9 @@ from sklearn.utils import check_random_state
 
 from mercer import checks
 from mercer.arrays import Array
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
+from mercer.kernels.names import NAMES, KernelLike, kernel_of
 from mercer.plot.canvas import (
     BLUE,
     COLOURS,
@@ -95,7 +96,7 @@ class KernelDisplay(Display):
     @classmethod
     def from_kernel(
         cls,
-        kernel: Kernel,
+        kernel: KernelLike,
         X: Any = None,
         *,
         n_samples: int = 4,
@@ -108,8 +109,9 @@ class KernelDisplay(Display):
 
         Parameters
         ----------
-        kernel : Kernel
-            A kernel of one number; length-scales such as "median" are computed from X.
+        kernel : Kernel, str or callable
+            A kernel of one number, as estimators take it; length-scales such as "median" are
+            computed from X. A name such as "rbf" stands for a length-scale of 1 without X.
         X : array-like or data frame of shape (n, 1), optional
             Inputs, whose range is drawn; by default a range around 0 in which the kernel decays.
         n_samples : int, default=4
@@ -122,10 +124,9 @@ class KernelDisplay(Display):
             Passed to `plot`.
         """
         cls._require_matplotlib()
-        if not isinstance(kernel, Kernel):
-            raise ParameterError(
-                f"{_OWNER}: kernel = {kernel!r} is not a kernel; pass one such as mercer.RBF()."
-            )
+        if X is None and isinstance(kernel, str):
+            kernel = NAMES.get(kernel, kernel)
+        kernel = kernel_of(_OWNER, kernel, X)
         size = checks.require_count(
             _OWNER, "grid_resolution", grid_resolution, least=3, example=201
         )

@@ -139,7 +139,8 @@ class SearchDisplay(Display):
         elif len(kernels) == 1:
             parameters, errors = {"alpha": alphas[columns]}, errors[0]
         criterion = getattr(estimator, "criterion_", estimator.alpha)
-        has_errors = not hasattr(estimator, "criterion_") and criterion != "gcv"  # of each row
+        # Errors of each row are those of leave-one-out alone.
+        has_errors = not hasattr(estimator, "criterion_") and criterion not in _CRITERIA
         return cls(
             parameters=parameters,
             scores=errors,

@@ -88,8 +88,9 @@ def _chosen(owner: str, X: Any, column: Any) -> tuple[Any, int]:
     if column is None:
         if width != 1:
             raise DataError(
-                f"{owner}: X has shape {data.shape}, but 1 column(s) can be drawn; pass data of "
-                "shape (n, 1), and a model fitted on as many columns."
+                f"{owner}: X has shape {data.shape}, but 1 column can be drawn; pass data of shape "
+                "(n, 1), and a model fitted on as many columns, or name the column that varies, "
+                "such as CurveDisplay.from_estimator(model, X, column=0)."
             )
         return data, 0
     if column in names:

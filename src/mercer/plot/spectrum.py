@@ -18,6 +18,7 @@ from mercer.plot.canvas import (
     Display,
     described,
     label_logarithms,
+    legend_above,
     readable_legend,
     shortened,
 )
@@ -122,7 +123,7 @@ class ShrinkageDisplay(Display):
             xlabel="eigenvector, by descending eigenvalue",
             ylabel=r"share kept, $s_j \, / \, (s_j + \alpha)$",
         )
-        readable_legend(ax)
+        legend_above(ax, columns=2)
         return self
 
 

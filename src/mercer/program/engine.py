@@ -11,7 +11,6 @@ from mercer import _core, memory
 from mercer.arrays import AnyArray as Array
 from mercer.linalg.symmetric import LowerTriangle
 from mercer.parallel import thread_count
-from mercer.program.bits import in_bits
 from mercer.program.expression import SEED, Expr, Slot, cached_on_root, constant, joint, substitute
 from mercer.program.lower import Lowered, lower
 from mercer.program.pairs import (
@@ -38,8 +37,6 @@ BLOCK = 1024
 _CACHE_LINE = 64
 #: Bytes from which a matrix starts at a cache line, and memory for it is forecast.
 _LARGE = 2**24
-#: Pairs from which columns are searched for bits.
-_MANY_PAIRS = 2**14
 #: Columns of data from which a small symmetric matrix is stored to be multiplied.
 _WIDE = 512
 
@@ -112,7 +109,7 @@ def _direct_program(root: Expr, pairs: Pairs, data: Array) -> Any | None:
 def gram(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Array:
     """The matrix of all pairs; in float32 if it is asked for."""
     root, dtype, given = specialise(root, pairs, narrow=narrow)
-    lowered = _lowered(root, pairs, dtype)
+    lowered = lower((root,))
     if _width(lowered, pairs) >= MANY_COLUMNS:
         lowered = lower((in_slabs(root, pairs, dtype),))
     shape = pairs.shape
@@ -131,12 +128,6 @@ def gram(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Array:
         else:
             _fill(out[rows, cols], lowered, part, dtype, symmetric=False)
     return out.astype(given, copy=False)
-
-
-def _lowered(root: Expr, pairs: Pairs, dtype: np.dtype[Any]) -> Lowered:
-    """The program of an expression; many inner products of zeros and ones count bits."""
-    many = pairs.shape[0] * pairs.shape[1] >= _MANY_PAIRS
-    return lower((in_bits(root, pairs, dtype) if many else root,))
 
 
 def _fill(
@@ -158,7 +149,7 @@ def _at_cache_line(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
 def product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -> Array:
     """K @ V without K: shape (n, r); in float32 if it is asked for."""
     special, dtype, given = specialise(root, pairs, narrow=narrow)
-    lowered = _lowered(special, pairs, dtype)
+    lowered = lower((special,))
     vectors = right_hand_sides(vectors, dtype)
     if _is_cheaper_stored(lowered, pairs, vectors.shape[1]):
         # Not a product of BLAS, whose sums depend on the number of threads.

@@ -83,7 +83,8 @@ class Slot:
 
     With ``on_circle``, a scalar s, each column x is mapped to a circle of diameter 1, as the two
     columns cos(2 s x) / 2 and sin(2 s x) / 2: squared distances become sin^2(s (x - z)).
-    ``weights``, scalars >= 0, multiply the squared distances of the columns.
+    ``weights``, scalars >= 0, multiply the squared distances of the columns. ``bits`` says that the
+    view is of zeros and ones, packed into words.
     """
 
     view: Hashable
@@ -91,11 +92,12 @@ class Slot:
     centred: bool = False
     on_circle: Expr | None = None
     weights: tuple[Expr, ...] = ()
+    bits: bool = False
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Slots are keys of every cache on the way to the engine: hash them once.
-        parts = (self.view, self.scale, self.centred, self.on_circle, self.weights)
+        parts = (self.view, self.scale, self.centred, self.on_circle, self.weights, self.bits)
         object.__setattr__(self, "_hash", hash(parts))
 
     def __hash__(self) -> int:

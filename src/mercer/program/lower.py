@@ -294,6 +294,7 @@ _SELECT: dict[str, Callable[[Expr, Tables], Step]] = {
     "fill": lambda node, tables: Step("fill", scalars=(node.args[0],)),
     "dot": _indexed("dot", "slots"),
     "sparse_dot": _indexed("sparse_dot", "slots"),
+    "bit_dot": _indexed("bit_dot", "slots"),
     "squared_distance": _indexed("squared_distance", "slots"),
     "row": _indexed("row", "vectors"),
     "column": _indexed("column", "vectors"),

@@ -268,6 +268,8 @@ def _panels(slot: Slot, pairs: Pairs, dtype: np.dtype[Any], weights: Any) -> tup
 
 def packing(slot: Slot, pairs: Pairs, matrix: Any, dtype: np.dtype[Any]) -> Packing:
     """How the columns of a slot are packed, for either side of the pairs."""
+    if slot.bits:
+        return Packing(matrix, None, None, dtype, slot)
     if slot.on_circle is not None:
         return Packing(pairs.on_circle(slot, matrix), None, None, dtype, slot)
     if matrix.dtype not in (SINGLE, DOUBLE):
@@ -301,8 +303,10 @@ class Packing:
         """Pack all rows, or those at some positions."""
         if not isinstance(self.matrix, np.ndarray):
             return self._sparse(rows)
+        single = self.dtype == SINGLE
+        if self.slot.bits:
+            return _core.bit_panels(np.ascontiguousarray(self.matrix), single, rows)
         try:
-            single = self.dtype == SINGLE
             return _core.pack(self.matrix, self.centre, self.scale, single, rows, thread_count())
         except OverflowError:
             hint = "" if self.scale is None else " (a larger length_scale does so)"

@@ -102,6 +102,12 @@ def _sparse_products(a: Any, b: Any, slot: Slot, pairs: Pairs) -> Array:
     return np.asarray(a.multiply(b).tocsr() @ weights)
 
 
+def _bit_dot(node: Expr, pairs: Pairs) -> Any:
+    a, b = pairs.matrices(node.attr.view)
+    common = a & b if pairs.aligned else a[:, None] & b
+    return np.bitwise_count(common).sum(axis=-1, dtype=float)
+
+
 def _squared_distance(node: Expr, pairs: Pairs) -> Any:
     if pairs.aligned and pairs.rows is pairs.cols:
         return 0.0
@@ -170,6 +176,7 @@ def _external(node: Expr, pairs: Pairs) -> Array:
 _LEAVES: dict[str, Any] = {
     "dot": _dot,
     "sparse_dot": _dot,
+    "bit_dot": _bit_dot,
     "squared_distance": _squared_distance,
     "coordinate": _coordinate,
     "identity": _identity,

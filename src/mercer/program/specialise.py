@@ -1,8 +1,9 @@
 """Rewriting an expression into the primitives that are fastest for the data.
 
 The rewritten expression has the same value. It is made once per expression and kind of data: sparse
-rows use only inner products, periodic distances become distances on circles, and constant factors
-of distances move into the scale of the data, out of every pair.
+rows use only inner products, zeros and ones are packed into bits, periodic distances become
+distances on circles, and constant factors of distances move into the scale of the data, out of
+every pair.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.program.bits import in_bits
 from mercer.program.expression import (
     DIFFERENCE,
     IDENTITY,
@@ -36,6 +38,7 @@ class Reads(NamedTuple):
     slots: tuple[Slot, ...]
     sources: tuple[Any, ...]
     distances: frozenset[Slot]
+    products: frozenset[Slot]
     cancels: bool
 
 
@@ -49,9 +52,10 @@ class Specialised(NamedTuple):
 
 @cached_on_root
 def reads(root: Expr) -> Reads:
-    """Find the slots, the leaves that Python evaluates, and the slots of squared distances."""
+    """Find the slots, the leaves that Python evaluates, and the slots of each primitive."""
     slots: dict[Slot, None] = {}
-    sources, distances, cancels = [], [], False
+    sources, cancels = [], False
+    primitives: dict[str, list[Slot]] = {"squared_distance": [], "dot": []}
     for node in walk((root,)):
         if node.op == "external" and node.attr != WEIGHTS:
             sources.append(node.attr)
@@ -63,9 +67,9 @@ def reads(root: Expr) -> Reads:
             slots[node.attr.slot] = None
         elif isinstance(node.attr, Slot) and node.attr is not FACTORS:
             slots[node.attr] = None
-            if node.op == "squared_distance":
-                distances.append(node.attr)
-    return Reads(tuple(slots), tuple(sources), frozenset(distances), cancels)
+            primitives.setdefault(node.op, []).append(node.attr)
+    distances, products = (frozenset(primitives[op]) for op in ("squared_distance", "dot"))
+    return Reads(tuple(slots), tuple(sources), distances, products, cancels)
 
 
 def floating_type(root: Expr, pairs: Pairs) -> np.dtype[Any]:
@@ -78,7 +82,7 @@ def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised
 
     The result is in float32 with ``narrow``, or if all the data are in float32.
     """
-    slots, sources, distances, cancels = reads(root)
+    slots, sources, distances, products, cancels = reads(root)
     single = bool(slots or sources)
     for source in sources:
         single = single and source.is_single(pairs)
@@ -95,7 +99,8 @@ def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised
     computed = DOUBLE if not distances.isdisjoint(sparse) else result
     if computed == SINGLE and (cancels or any(map(pairs.is_spread, slots))):
         computed = DOUBLE
-    return Specialised(_rewritten(root, frozenset(sparse)), computed, result)
+    root = _rewritten(root, frozenset(sparse))
+    return Specialised(in_bits(root, products, pairs) if products else root, computed, result)
 
 
 @cached_on_root

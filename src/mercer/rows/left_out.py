@@ -26,6 +26,8 @@ from mercer.rows.rows import InMemory, RowBlock, RowSource
 
 Codes = NDArray[np.intp]
 
+# Number of folds.
+_FOLDS = 5
 # Standard deviation, relative to the mean, up to which a target is constant but for rounding.
 _CONSTANT = 1e-12
 
@@ -46,14 +48,51 @@ class LeftOut:
         return merged[self.row_of] + (targets - self.part.targets[self.row_of])
 
 
-def left_out(kernel: Kernel, rows: RowSource, groups: Codes | None = None) -> LeftOut | None:
-    """What is left out together; None if every row is left out alone, as those of a stream are."""
+def left_out(
+    kernel: Kernel, rows: RowSource, groups: Codes | None = None, folds: bool = False
+) -> LeftOut | None:
+    """What is left out together: folds of rows, groups, or a row with its copies.
+
+    None if every row is left out alone, as those of a stream are.
+    """
     if not isinstance(rows, InMemory):
         return None
+    if folds:
+        return _in_folds(kernel, rows.part, groups)
     if groups is not None:
         return LeftOut(rows.part, groups=groups)
     codes = copies(kernel, rows.part.points)
     return None if codes is None else merged(rows.part, codes)
+
+
+def _in_folds(kernel: Kernel, part: RowBlock, groups: Codes | None) -> LeftOut:
+    """Folds of rows that are left out together; rows of weight zero are in none of them."""
+    rows = np.flatnonzero(part.mass > 0)
+    codes = copies(kernel, part.points[rows]) if groups is None else groups[rows]
+    folds = np.full(len(part.targets), -1)
+    folds[rows] = folds_of(len(rows), codes)
+    return LeftOut(part, groups=folds)
+
+
+def folds_of(n: int, codes: Codes | None, strata: NDArray[Any] | None = None) -> Codes:
+    """The fold of each row: the same at every call, equal within groups, balanced over strata.
+
+    A row that is the only one of its stratum is in no fold: its number is -1.
+    """
+    codes = np.arange(n) if codes is None else codes
+    first = np.unique(codes, return_index=True)[1]
+    groups, count = np.unique(codes, return_inverse=True)[1], len(first)
+    order = np.random.default_rng(0).permutation(count)
+    of_groups = np.arange(count) % _FOLDS
+    folds = np.empty(count, dtype=np.intp)
+    if strata is None:
+        folds[order] = of_groups
+    else:
+        own = strata[first]
+        folds[order[np.argsort(own[order], kind="stable")]] = of_groups
+        labels, sizes = np.unique(own, return_counts=True)
+        folds[np.isin(own, labels[sizes == 1])] = -1
+    return folds[groups]
 
 
 def merged(part: RowBlock, codes: Codes) -> LeftOut:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from mercer.checks import unknown_member
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
@@ -53,4 +54,4 @@ if not TYPE_CHECKING:  # type checkers would take any name for one that exists
     def __getattr__(name: str) -> NoReturn:
         if name in _FORMER:
             raise AttributeError(f"{__name__}.{name} is now {__name__}.{_FORMER[name]}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise unknown_member(__name__, name, __all__)

@@ -33,7 +33,6 @@ from mercer.rows.rows import RowBlock
 from mercer.sampling import random_numbers, seed_from
 from mercer.solvers.newton.products import Products
 from mercer.solvers.protocol import (
-    EIGENVECTORS,
     MACHINE_RANK,
     MANY_ROWS,
     RIDGE_RANK,
@@ -44,6 +43,7 @@ from mercer.solvers.protocol import (
     RidgeTask,
     SearchAnswer,
     Solver,
+    eigenvectors,
 )
 from mercer.solvers.ridge import iterations
 from mercer.solvers.ridge.gram import RidgeProblem
@@ -135,7 +135,7 @@ class ConjugateGradient(Solver, name="conjugate_gradient"):
         size = problem.factors * factor_size(n, rank, problem.dtype) + 64.0 * n * systems.columns
         pairs = problem.products * float(n) ** 2
         operations = systems.preconditioners * 2.0 * n * rank**2 + 2.0 * systems.coupled * pairs
-        operations += problem.search() + problem.variances + compared + EIGENVECTORS * rank**3
+        operations += problem.search() + problem.variances + compared + eigenvectors(rank)
         return Cost(self, max(_WORK_SPACE * size, room), operations, pairs)
 
     def _must_fit(self, problem: FitProblem) -> bool:

@@ -35,14 +35,20 @@ from mercer.validity.required import gram_matrix, require_positive
 FACTOR_MATRICES = 1.1
 #: Copies that a tridiagonal form takes, without eigenvectors.
 TRIDIAGONAL_MATRICES = 2.3
-#: Copies that eigenvectors take: a copy, and two of workspace.
-SPECTRAL_MATRICES = 4.1
+#: Copies that eigenvectors take: two copies, and two of workspace.
+SPECTRAL_MATRICES = 5.1
 #: Copies of a machine with a smooth loss: the matrix, scaled, some rows of it, and a factor.
 NEWTON_MATRICES = 4.2
 #: Copies of a machine with several functions that are fitted together.
 JOINT_MATRICES = 3.2
+#: Vectors of rows for each of these functions, in iterations.
+ITERATION_VECTORS = 80.0
+#: Copies of a machine with several functions, each of whose steps takes a factor for each.
+DIRECT_JOINT_MATRICES = 4.0
 #: Copies of a machine whose loss has kinks.
-KINKED_MATRICES = 3.0
+KINKED_MATRICES = 2.0
+#: Further copies for its free rows, if all rows are free at first.
+FREE_MATRICES = 1.75
 
 
 class DenseSolver(Solver):

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from mercer.features.fourier import RandomFourier
 from mercer.kernels.base import Kernel, value_type
 from mercer.rows.rows import InMemory, RowSource
+from mercer.solvers import protocol
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import (
     FACTOR_MATRICES,
@@ -35,7 +36,6 @@ from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.nystrom import Falkon, NystromSolver
 from mercer.solvers.protocol import (
     CHOLESKY,
-    EIGENVECTORS,
     FEW_ROWS,
     IN_BLOCKS,
     INVALID,
@@ -71,8 +71,29 @@ _NO_MATRIX = {
     TOO_LARGE: "the whole matrix does not fit in memory",
     MANY_ROWS: "rows are too many for the whole matrix",
 }
-# Operations over n^3 and over n^2 of a reduction to tridiagonal form, and of what follows it.
-_TRIDIAGONAL, _TRIDIAGONAL_ROWS = 5.0, 1500.0
+
+
+class _Reduction(NamedTuple):
+    """A reduced matrix of n rows, and the errors at all alphas that follow from it."""
+
+    matrices: float  # copies of the matrix
+    cubes: float  # operations over n^3
+    squares: float  # operations over n^2
+
+
+_TRIDIAGONAL = _Reduction(TRIDIAGONAL_MATRICES, 5.0, 1_500.0)
+# Eigenvectors, by which folds are left out.
+_FOLDS = _Reduction(SPECTRAL_MATRICES, 15.0, 7_300.0)
+# Operations of errors at all alphas over n m, and over n m^2, for m landmarks or features.
+_LEFT_OUT, _LEFT_OUT_SQUARES = 2_500.0, 2.0
+# Operations over m^3 to leave five folds out at all alphas, on m landmarks or features.
+_FEATURE_FOLDS = 110.0
+# Numbers of a block of features, three copies of which are held to compute these errors.
+_BLOCK = 2**21
+# Operations of sums over n p^2 and over n p, and of their equations over p^3, for p features.
+_SUMS, _MAPPED, _EQUATIONS = 0.9, 100.0, 1.5
+# Copies of the features of all rows, where a map holds them.
+_HELD = 1.7
 # Factor of the rows for which kernel ridge counts its landmarks.
 _MORE_LANDMARKS = 6
 # What can be done where neither landmarks nor the whole matrix are possible.
@@ -150,8 +171,11 @@ class RidgeFit(Priced):
     smallest_alpha: float  # infinite for the default grid
     searches: bool  # whether alpha or length-scales are chosen
     kernels: int = 1  # how many kernels are compared
+    pilot: tuple[int, int] = (0, 0)  # kernels that are compared before, and on how many rows
+    folds: bool = False  # whether folds are left out, and not rows
 
     small_rows: ClassVar[float] = 100_000
+    landmark_matrices: ClassVar[int] = 8
 
     @property
     def products(self) -> float:
@@ -186,30 +210,39 @@ class RidgeFit(Priced):
         return super().matrix_is_expensive or more
 
     def search(self, landmarks: int | None = None) -> float:
-        """Operations of the eigendecompositions on landmarks, one per kernel for all alphas."""
-        m = 0 if landmarks is None else landmarks
-        return self.searches * self.kernels * EIGENVECTORS * float(m) ** 3
+        """Operations of the errors on landmarks or features, from eigenvectors for each kernel."""
+        m = 0.0 if landmarks is None else float(landmarks)
+        errors = self.n * m * (_LEFT_OUT_SQUARES * m + _LEFT_OUT)
+        folds = self.folds * _FEATURE_FOLDS * m**3
+        return self.searches * self.kernels * (protocol.eigenvectors(m) + errors + folds)
+
+    def stored(self, width: int) -> float:
+        """Blocks of features that errors at rows left out take."""
+        return self.searches * 24.0 * min(self.n * width, _BLOCK)
 
     def compared(self, rows: int) -> tuple[float, float]:
-        """Bytes and operations of the tridiagonal forms of some rows, one per kernel."""
-        n = float(min(rows, self.n))
-        size = self.searches * TRIDIAGONAL_MATRICES * n**2 * self.dtype.itemsize
-        return size, self.searches * self.kernels * (_TRIDIAGONAL * n + _TRIDIAGONAL_ROWS) * n**2
+        """Bytes and operations of the reduced matrices of some rows, one per kernel."""
+        (pilots, some), n = self.pilot, min(rows, self.n)
+        reduced = _FOLDS if self.folds else _TRIDIAGONAL
+        size = self.searches * reduced.matrices * float(n) ** 2 * self.dtype.itemsize
+        sizes, kernels = np.array([n, some], np.float64), [self.kernels, pilots]
+        work = (reduced.cubes * sizes + reduced.squares) * sizes**2
+        return size, self.searches * float(kernels @ work)
 
     def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
         """Matrices held, and operations of eigenvectors, tridiagonal forms or a Cholesky factor."""
-        cubes, matrices = CHOLESKY, FACTOR_MATRICES
+        n, compared = float(self.n), self.compared(self.n)[1]
         if eigenvectors:
-            cubes, matrices = EIGENVECTORS, SPECTRAL_MATRICES
-        elif self.searches:
-            matrices = TRIDIAGONAL_MATRICES
-        return matrices, cubes * float(self.n) ** 3 + self.compared(self.n)[1]
+            return SPECTRAL_MATRICES, protocol.eigenvectors(n) + compared
+        searched = (_FOLDS if self.folds else _TRIDIAGONAL).matrices
+        return searched if self.searches else FACTOR_MATRICES, CHOLESKY * n**3 + compared
 
     def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
         """Bytes and operations of one pass over the rows; a map may hold the features of all."""
-        size, every = 8.0 * 2 * width**2, 8.0 * self.n * width
+        size, every = 24.0 * width**2 + self.stored(width), 8.0 * self.n * width
         holds = approximate and self.in_memory and self.fits(4 * every)
-        return size + (every if holds else 0.0), float(self.n) * width**2
+        operations = self.n * width * (_SUMS * width + _MAPPED) + _EQUATIONS * float(width) ** 3
+        return size + (_HELD * every if holds else 0.0), operations + self.search(width)
 
     def restriction(self, solver: Solver) -> str:
         """The obstacle of alpha = 0: only the matrix of rows or of landmarks is solved then."""
@@ -262,9 +295,9 @@ class GaussianProcessFit(Priced):
     whole_rows: ClassVar[int] = 4_000
     #: Products with the matrix for the mean.
     products: ClassVar[float] = 20.0
-    landmark_matrices: ClassVar[int] = 10
+    landmark_matrices: ClassVar[int] = 15
     #: Evaluations of the bound on landmarks or features, about.
-    evaluations: ClassVar[int] = 100
+    evaluations: ClassVar[int] = 36
     #: Operations over n^3 and n^2 of a search with the whole matrix, of about 18 evaluations.
     exact_search: ClassVar[tuple[float, float]] = (12.0, 5e3)
     #: Operations of a pilot search and of the first bounds, which show that landmarks are too few.
@@ -328,7 +361,7 @@ class GaussianProcessFit(Priced):
             self.learns and n <= self.whole_rows and self.fits(self.learning_matrices * 8 * n**2)
         )
         matrices = self.learning_matrices if holds else FACTOR_MATRICES
-        return matrices, n**3 / 3 + self.search()
+        return matrices, CHOLESKY * n**3 + self.search()
 
     def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
         """Bytes and operations; a search takes own features of the kernel, not those of a map."""
@@ -377,7 +410,7 @@ def widest(kernels: Sequence[Kernel], rows: RowSource) -> Kernel:
 # The table ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Forecast:
     """What every solver would take, and which one is taken.
 
@@ -403,7 +436,7 @@ class Forecast:
     chosen: Any
     reason: str
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [f"{'solver':<24} {'memory':>10} {'time':>11}"]
         for cost in self.costs:
             taken = type(cost.solver) is type(self.chosen) and self.is_possible

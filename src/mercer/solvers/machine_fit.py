@@ -9,7 +9,15 @@ import numpy as np
 
 from mercer.parallel import cached_property
 from mercer.solvers.conjugate_gradient import ConjugateGradient
-from mercer.solvers.dense import JOINT_MATRICES, KINKED_MATRICES, NEWTON_MATRICES, Cholesky
+from mercer.solvers.dense import (
+    DIRECT_JOINT_MATRICES,
+    FREE_MATRICES,
+    ITERATION_VECTORS,
+    JOINT_MATRICES,
+    KINKED_MATRICES,
+    NEWTON_MATRICES,
+    Cholesky,
+)
 from mercer.solvers.explicit import Primal
 from mercer.solvers.forecast import Candidates, Priced, as_reason
 from mercer.solvers.kernel_features import may_hold
@@ -18,7 +26,6 @@ from mercer.solvers.newton.products import JOINT_COLUMNS
 from mercer.solvers.nystrom import NystromSolver
 from mercer.solvers.protocol import (
     CHOLESKY,
-    EIGENVECTORS,
     FEW_ROWS,
     MACHINE_RANK,
     MANY_FEATURES,
@@ -26,12 +33,22 @@ from mercer.solvers.protocol import (
     PATIENCE,
     Solver,
     Systems,
+    eigenvectors,
     more_products,
 )
 
 _KINKS = "the loss has kinks"
+# Number of functions fitted together up to which a step on few rows takes a factor for each.
+_FEW_FUNCTIONS = 8
+# Number of rows up to which a step for few functions takes a factor for each.
+_FEW_ROWS = 500
 #: The obstacle of solvers without a matrix or features in memory.
 SEARCHES = "it compares no alphas"
+
+
+def takes_products(functions: int, n: int) -> bool:
+    """Whether steps for functions that are fitted together iterate, without a factor for each."""
+    return functions > _FEW_FUNCTIONS or n > _FEW_ROWS
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +59,7 @@ class MachineFit(Priced):
     joint: bool  # whether they are fitted together, and not one after the other
     smooth: bool  # whether the loss is
     alpha: float = 1.0  # weight of half the squared norm
-    kinked_share: float = 1.0  # work of a loss with kinks, relative to that of a quantile
+    share: float = 1.0  # work of the loss, over that of the logistic loss or of the median
     searches: bool = False  # whether alphas or kernels are compared
 
     product_rows: ClassVar[float] = np.inf
@@ -56,23 +73,38 @@ class MachineFit(Priced):
     own_products: ClassVar[float] = 30.0
     #: Products for functions that are fitted together, with a preconditioner of their mean.
     joint_products: ClassVar[float] = 120.0
-    #: Operations over n^2 for all of them, and rank of the preconditioner, with the matrix stored.
-    joint_squares: ClassVar[float] = 15_500.0
+    #: Products for all of them with the matrix stored, times the cube root of their number: the
+    #: second derivatives of many classes are small.
+    stored_products: ClassVar[float] = 290.0
+    #: Rank of the preconditioner with the matrix stored.
     joint_rank: ClassVar[float] = 1000.0
+    #: Right-hand sides that iterations for one of them take the memory of.
+    joint_columns: ClassVar[int] = 9
+    #: Operations for each entry of the matrix and of its factor that a product reads from memory.
+    stored_entry: ClassVar[float] = 50.0
+    factor_entry: ClassVar[float] = 200.0
+    #: Operations over n^3 of a step with a factor for each function.
+    joint_cubes: ClassVar[float] = 2.3
     #: Preconditioners, or products with their factors, for each function or all together.
     own_preconditioners: ClassVar[float] = 14.0
     landmark_matrices: ClassVar[int] = 4
-    #: Work of a comparison of alphas, in fits.
-    search_fits: ClassVar[float] = 5.0
-    #: Its matrices for each function, beside those of a fit.
+    #: Work of a comparison of alphas, in fits; by folds, for a loss with kinks.
+    search_fits: ClassVar[float] = 4.6
+    kinked_search_fits: ClassVar[float] = 8.5
+    #: Its matrices beside those of a fit, for each of several functions or for kinks.
     search_matrices: ClassVar[int] = 3
+    kinked_search_matrices: ClassVar[int] = 2
     #: Newton steps for each function.
     steps: ClassVar[int] = 7
+    #: Operations over n^2 of a Newton step, beside its factor.
+    step_squares: ClassVar[float] = 250.0
+    #: Work of a step over landmarks or features, in sums over their pairs.
+    span_work: ClassVar[float] = 1.4
     #: Operations over n^3 and over n^2 of a loss with kinks, for each function.
     kinked_cubes: ClassVar[float] = 1.65
     kinked_squares: ClassVar[float] = 6400.0
     #: Operations over n m^2 of a loss with kinks over landmarks or features.
-    kinked_passes: ClassVar[float] = 25.0
+    kinked_passes: ClassVar[float] = 19.0
     #: Copies of the features of rows for a loss with kinks.
     kinked_copies: ClassVar[float] = 4.4
     #: Landmarks at most: every step costs n m^2 operations.
@@ -89,21 +121,29 @@ class MachineFit(Priced):
     def systems(self) -> Systems:
         """One linear system for each Newton step of a function, or of all that are coupled."""
         coupled = self.outputs if self.joint else 1
-        steps = float(self.steps) * self.outputs / coupled
+        # At every alpha a comparison takes a few steps, whatever the loss.
+        share = self._fits if self.searches and self.smooth else self.share * self._fits
+        steps = share * self.steps * self.outputs / coupled
         return Systems(
             steps,
             self.outputs,
             coupled,
-            columns=coupled,
+            columns=self.joint_columns * coupled if coupled > 1 else 1,
             preconditioners=self._preconditioners,
-            landmark_work=self._landmark_work * (self.search_fits if self.searches else 1),
+            landmark_work=self._landmark_work,
             uses_threads=self.smooth,  # steps for losses with kinks factorise few rows at a time
         )
 
     @property
     def _landmark_work(self) -> float:
         """Operations of a step over rows and pairs of landmarks."""
-        return self._blocks if self.smooth else self.kinked_passes / self.steps
+        return self.span_work * self._blocks if self.smooth else self.kinked_passes / self.steps
+
+    @property
+    def _fits(self) -> float:
+        """Work of a comparison of alphas in fits, or 1."""
+        fits = self.search_fits if self.smooth else self.kinked_search_fits
+        return fits if self.searches else 1.0
 
     @property
     def _by_mean(self) -> bool:
@@ -164,20 +204,27 @@ class MachineFit(Priced):
         """A factor in each step, or iterations if several functions are fitted together."""
         matrices, work = self._one_fit()
         if self.searches:
-            beside = self.search_matrices * self.systems.coupled
-            return matrices + beside, self.search_fits * work
+            coupled = self.systems.coupled
+            beside = self.search_matrices * coupled if coupled > 1 else 0
+            matrices += beside if self.smooth else self.kinked_search_matrices
         return matrices, work
 
     def _one_fit(self) -> tuple[float, float]:
-        """The matrices and the work of one fit with the whole matrix."""
+        """The matrices of one fit with the whole matrix, and its work or that of a search."""
         n, k, steps = float(self.n), self.systems.coupled, self.systems.count
         if not self.smooth:
             squares = self.kinked_cubes * n + self.kinked_squares
-            return KINKED_MATRICES, self.outputs * self.kinked_share * squares * n**2
+            matrices = KINKED_MATRICES + FREE_MATRICES * self.share
+            return matrices, self._fits * self.outputs * self.share * squares * n**2
+        if k > 1 and takes_products(k, self.n):
+            rank, both = min(n, self.joint_rank), 2.0 * k
+            entries = (self.stored_entry + both) * n + (self.factor_entry + 2 * both) * rank
+            products = self._fits * self.stored_products / np.cbrt(k)
+            matrices = JOINT_MATRICES + ITERATION_VECTORS * k / n
+            return matrices, products * entries * n + eigenvectors(rank)
         if k > 1:
-            rank = min(n, self.joint_rank)
-            return JOINT_MATRICES, self.joint_squares * n**2 + EIGENVECTORS * rank**3
-        return NEWTON_MATRICES, steps * CHOLESKY * n**3
+            return DIRECT_JOINT_MATRICES * k, steps * self.joint_cubes * k * n**3
+        return NEWTON_MATRICES, steps * (CHOLESKY * n + self.step_squares) * n**2
 
     def features(self, width: int, *, approximate: bool = False) -> tuple[float, float]:
         """Second derivatives in each step, in one matrix or by iterations."""
@@ -186,9 +233,11 @@ class MachineFit(Priced):
         if n < width and self.in_memory:  # rows become coordinates in the span of their features
             stored, turning, width = 16.0 * n * width, 4.0 * width * n**2, n
         if not self.smooth:
-            return stored, self.outputs * self.kinked_passes * n * width**2 + turning
+            passes = self._fits * self.outputs * self.share * self.kinked_passes
+            return stored, passes * n * width**2 + turning
         if in_one_matrix(k, width):
-            operations = steps * (self._blocks * n * width**2 + (k * width) ** 3 / 3)
+            sums = 1.3 * self.span_work * self._blocks * n * width**2
+            operations = steps * (sums + (k * width) ** 3 / 3)
             return 32.0 * (k * width) ** 2 + stored, operations + turning
         iterations = 4.0 * self.iterations * n * width
         return 32.0 * k * width**2 + stored, steps * k * (iterations + width**3) + turning

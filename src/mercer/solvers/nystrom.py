@@ -39,13 +39,19 @@ from mercer.solvers.protocol import (
     Solver,
 )
 from mercer.solvers.ridge import iterations, landmarks
-from mercer.solvers.ridge.falkon import FalkonSystem
+from mercer.solvers.ridge.falkon import FalkonSystem, sample_size
 from mercer.solvers.ridge.iterations import Stopped
 
 # Number of iterations of `Falkon` per linear system, for the forecast of its cost.
 _ITERATIONS = 30
 # Operations of a selection by kernel values over n m^2, for the forecast of its cost.
 _SELECTION = 5.0
+# Operations of sums over n m^2, which are slower than matrix products.
+_SUMS = 1.3
+# Operations over m^3 and over m^2 to whiten landmarks and to solve their equations.
+_LANDMARKS, _LANDMARK_SQUARES = 8.5, 2_500.0
+# Operations of `Falkon` over m^3, and for each system over m^2 and sampled row.
+_FALKON, _PRECONDITIONER = 3.0, 2.4
 
 
 class LandmarkSolver(Solver):
@@ -134,7 +140,8 @@ class NystromSolver(LandmarkSolver, name="nystrom"):
         size = 8.0 * problem.landmark_matrices * (systems.coupled * m) ** 2 + problem.stored(m)
         by_values = isinstance(self.landmarks, str) and self.landmarks != "uniform"
         selection = _SELECTION if by_values else 0.0
-        work = (systems.count * systems.landmark_work + selection) * n * m**2
+        work = (_SUMS * systems.count * systems.landmark_work + selection) * n * m**2
+        work += (_LANDMARKS * m + _LANDMARK_SQUARES) * m**2
         return Cost(self, size, problem.search(m) + work, float(n) * m)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
@@ -208,9 +215,12 @@ class Falkon(LandmarkSolver, name="falkon"):
     def cost(self, problem: FitProblem) -> Cost:
         """The cost of passes over pairs of rows and landmarks, and of the preconditioner."""
         n, m = problem.n, self.count(problem.n)
-        passes = problem.systems.count * _ITERATIONS * n * m
-        operations = problem.search() + problem.variances + float(m) ** 3
-        return Cost(self, 8.0 * 4 * problem.systems.functions * m**2, operations, passes)
+        count = problem.systems.count
+        sampled = _PRECONDITIONER * min(n, sample_size(m))
+        operations = problem.search() + problem.variances
+        operations += (_FALKON * m + count * sampled) * float(m) ** 2
+        size = 8.0 * problem.landmark_matrices * problem.systems.functions * m**2
+        return Cost(self, size, operations, count * _ITERATIONS * n * m)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         task.the_alpha("Falkon")

@@ -27,6 +27,7 @@ from mercer.kernels.base import Kernel, value_type
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import contains_noise
 from mercer.parallel import cached_property
+from mercer.program.specialise import reads
 from mercer.rows.left_out import LeftOut
 from mercer.rows.rows import InMemory, Made, RowBlock, RowSource
 from mercer.rows.sums import Features, RowDraw, Trace
@@ -41,14 +42,16 @@ _N_ALPHAS = 25
 PAIR = 30.0
 #: What each column of the data adds to that.
 PAIR_COLUMN = 2.0
+#: A value of a kernel that compares objects, such as strings: at least a tenth of a microsecond.
+PAIR_OF_OBJECTS = 1e4
 #: Rows up to which the whole matrix takes a moment, whatever else there is.
 FEW_ROWS = 1000
 #: Operations that take one core about a second and a half: exact factors are taken up to there.
 MOMENT = 1e11
 #: Operations over n^3 of a Cholesky factor, which is slower than matrix products.
 CHOLESKY = 0.5
-#: Operations over n^3 of an eigendecomposition, which is slower than matrix products.
-EIGENVECTORS = 20.0
+# Operations over n^3 and over n^2 of an eigendecomposition, which is slower than matrix products.
+_EIGENVECTORS, _EIGENVECTOR_ROWS = 6.0, 2_300.0
 #: Operations that take one core about half a minute: the most that machines take to be exact.
 PATIENCE = 2e12
 #: Rank of the preconditioner over the root of n, for a ridge problem.
@@ -71,6 +74,11 @@ MANY_ROWS = "many rows"
 MANY_FEATURES = "as many features as rows"
 #: Obstacles that stop "auto" from choosing a solver, but do not forbid an explicit request.
 PREFERENCES = (UNASKED, UNKNOWN, MANY_ROWS, MANY_FEATURES)
+
+
+def eigenvectors(n: float) -> float:
+    """Operations of the eigendecomposition of a matrix of order n."""
+    return (_EIGENVECTORS * n + _EIGENVECTOR_ROWS) * float(n) ** 2
 
 
 def more_products(alpha: float) -> float:
@@ -156,12 +164,18 @@ class FitProblem(ABC):
 
     def work(self, solver: Solver) -> float:
         """The operations of a solver, kernel values included; infinite if they are not known."""
-        cost, data = solver.cost(self), self.rows.first_row.data
-        if cost.operations is None:
-            return np.inf
-        table = np.ndim(data) == 2 and not self.kernel.input_tags()["pairwise"]
-        columns = int(np.shape(data)[-1]) if table else 0
-        return cost.operations + (PAIR + PAIR_COLUMN * columns) * cost.pairs
+        cost = solver.cost(self)
+        return np.inf if cost.operations is None else cost.operations + self._pair * cost.pairs
+
+    @property
+    def _pair(self) -> float:
+        """The operations of one kernel value."""
+        data = self.rows.first_row.data
+        if self.kernel.input_tags()["pairwise"]:
+            return PAIR
+        if reads(self.kernel.expression).sources:
+            return PAIR_OF_OBJECTS
+        return PAIR + PAIR_COLUMN * (int(np.shape(data)[-1]) if np.ndim(data) == 2 else 0)
 
     @property
     def matrix_is_expensive(self) -> bool:
@@ -289,7 +303,8 @@ class RidgeTask(FitTask):
 
     fit_intercept: bool  # whether there is a constant b
     alphas: Array  # (a,): the candidates; one if alpha is given, none for the default grid
-    criterion: str = "loo"  # what chooses among several: "loo" or "gcv"
+    # what chooses among several: "loo", "gcv", or "cv", which is "loo" of folds
+    criterion: str = "loo"
     compares: bool = False  # whether kernels are compared, by the criterion even for one alpha
     # report(answer), with a function that makes an answer of the current iterate, after each
     # iteration; True stops

@@ -13,6 +13,7 @@ from scipy.linalg.lapack import dpotrf
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from mercer.exceptions import ParameterError
+from mercer.kernels.names import kernel_of
 from mercer.validity.matrix import (
     Floats,
     Standard,
@@ -26,9 +27,9 @@ from mercer.validity.matrix import (
 _DENSE_LIMIT = 3000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """The verdict of :func:`check`; its ``str`` is one sentence, its ``bool`` is ``valid is True``.
+    """The verdict of :func:`check`; it is shown as one sentence, its ``bool`` is ``valid is True``.
 
     Attributes
     ----------
@@ -68,7 +69,7 @@ class Report:
     def __bool__(self) -> bool:
         return self.valid is True
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         kind = "positive semi-definite"
         if self.conditional:
             kind = f"conditionally {kind}"
@@ -108,8 +109,9 @@ def check(
 
     Parameters
     ----------
-    kernel : callable or array-like of shape (n, n)
-        A matrix, or anything for which ``kernel(X)`` is the matrix.
+    kernel : callable, str or array-like of shape (n, n)
+        A matrix, or anything for which ``kernel(X)`` is the matrix, or the name of a kernel, such
+        as "sigmoid".
     X : object, optional
         The points, when `kernel` is a callable.
     conditional : bool, default=False
@@ -146,6 +148,9 @@ def check(
 
 
 def _evaluate(kernel: Callable[[Any], ArrayLike] | ArrayLike, X: Any) -> NDArray[Any]:
+    if isinstance(kernel, str):
+        named = kernel_of("check", kernel, X)
+        kernel = named if X is None else named.resolve(X)
     # Test for a lazy Gram or sparse matrix first, because these are callable too.
     if hasattr(kernel, "toarray") or not callable(kernel):
         if X is not None:

@@ -22,7 +22,7 @@ from mercer.validity.matrix import (
 Method = Literal["clip", "flip", "shift"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Repair:
     """A positive semi-definite matrix in place of K, and the repair of test rows.
 
@@ -45,6 +45,15 @@ class Repair:
     min_eigenvalue: float
     shift: float
     negative_directions: Floats
+
+    def __repr__(self) -> str:
+        change = f"{self.negative_directions.shape[1]} negative eigenvalues are changed"
+        if self.method == "shift":
+            change = f"{self.shift:.3g} is added to the diagonal"
+        return (
+            f"Repair of {len(self.matrix)} rows by {self.method}: {change}; the smallest "
+            f"eigenvalue was {self.min_eigenvalue:.3g}."
+        )
 
     def transform(self, K_test: ArrayLike) -> NDArray[np.floating[Any]]:
         """Apply the repair to similarities between test points and the training points.

@@ -25,6 +25,8 @@ KERNELS = [
     (mc.WeisfeilerLehman(3, "assignment"), ("labels", "edge_labels")),
     (mc.WeisfeilerLehman(2, "shortest_path"), ("labels", "weights")),
     (mc.ShortestPath(), ("labels", "weights")),
+    (mc.ShortestPath(None, node_attributes="x"), ("attributes", "weights")),
+    (mc.ShortestPath(node_attributes="x"), ("labels", "attributes")),
     (mc.Graphlet(3), ()),
     (mc.Graphlet(4), ()),
     (mc.Graphlet(5, samples=10_000), ()),
@@ -84,6 +86,22 @@ def test_matrices_are_positive_semi_definite(kernel: mc.Kernel, parts: tuple[str
         assert values[0] >= -1e-12 * max(values[-1], 1.0)
 
 
+@kernels
+def test_the_number_of_threads_changes_nothing(kernel: mc.Kernel, parts: tuple[str, ...]) -> None:
+    graphs = [
+        loops.as_graph(case, *parts)
+        for case in loops.random_cases(8, 60, most=30)
+        if len(case["edges"]) < 150
+    ]
+    # Enough for several threads: samples and walks cost more than labels and paths.
+    expensive = isinstance(kernel, mc.RandomWalk) or getattr(kernel, "size", 0) == 5
+    many = (10 if expensive else 100) * graphs
+    with mc.threads(1):
+        one = kernel(many, graphs[:5])
+    with mc.threads(3):
+        assert_array_equal(kernel(many, graphs[:5]), one)
+
+
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_graphs_in_a_data_frame_beside_numbers(make: Any) -> None:
     graphs = made(3, ("labels",))
@@ -115,6 +133,71 @@ def test_labels_that_only_test_graphs_have_count_in_the_normalisation() -> None:
         own = kernel([test]).item() * kernel([train]).item()
         K = kernel.normalized()([test], [train])
         assert_allclose(K, kernel([test], [train]) / np.sqrt(own))
+
+
+#: GraKeL takes no isolated nodes in an edge dictionary.
+CONNECTED = [
+    case
+    for case in loops.random_cases(7, 40, most=10)
+    if case["n"] and len({u for edge in case["edges"] for u in edge}) == case["n"]
+]
+
+
+def pairs_of(parts: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """The cases as GraKeL takes them: weights by arc, values of nodes, labels by arc."""
+    pairs = []
+    for case in CONNECTED:
+        values = case["attributes"] if "attributes" in parts else case["labels"]
+        arcs = [(u, v, i) for u, v, i in loops.arcs(case)]
+        weights = {(u, v): case["weights"][i] if "weights" in parts else 1 for u, v, i in arcs}
+        labels = {(u, v): case["edge_labels"][i] for u, v, i in arcs}
+        pair = (weights, dict(enumerate(values)))
+        pairs.append((*pair, labels) if "edge_labels" in parts else pair)
+    return pairs
+
+
+@pytest.mark.parametrize(
+    ("kernel", "parts", "name", "options"),
+    [
+        (mc.VertexHistogram(), ("labels",), "VertexHistogram", {}),
+        (mc.WeisfeilerLehman(3), ("labels",), "WeisfeilerLehman", {"n_iter": 3}),
+        (
+            mc.WeisfeilerLehman(3, "assignment"),
+            ("labels",),
+            "WeisfeilerLehmanOptimalAssignment",
+            {"n_iter": 3},
+        ),
+        (mc.ShortestPath(), ("labels", "weights"), "ShortestPath", {}),
+        (mc.ShortestPath(None), (), "ShortestPath", {"with_labels": False}),
+        (
+            mc.ShortestPath(None, node_attributes="x", attribute_kernel=mc.Linear()),
+            ("attributes",),
+            "ShortestPathAttr",
+            {},
+        ),
+        (mc.RandomWalk(0.005), (), "RandomWalk", {"lamda": 0.005, "method_type": "baseline"}),
+    ],
+)
+def test_matrices_equal_those_of_grakel(
+    kernel: mc.Kernel, parts: tuple[str, ...], name: str, options: Any
+) -> None:
+    theirs = getattr(pytest.importorskip("grakel.kernels"), name)(**options)
+    K = kernel([loops.as_graph(case, *parts) for case in CONNECTED])
+    assert_allclose(K, theirs.fit_transform(pairs_of(parts)), rtol=1e-9, atol=1e-9)
+
+
+def test_matrices_differ_from_those_of_grakel_by_known_terms() -> None:
+    kernels = pytest.importorskip("grakel.kernels")
+    # An edge is there counted once in each direction.
+    K = mc.EdgeHistogram()([loops.as_graph(case, "edge_labels") for case in CONNECTED])
+    assert_allclose(4 * K, kernels.EdgeHistogram().fit_transform(pairs_of(("edge_labels",))))
+    # Pairs of nodes with different labels are there walks of length 0.
+    graphs = [loops.as_graph(case, "labels") for case in CONNECTED]
+    sizes = np.array([graph.n_nodes for graph in graphs])
+    different = np.outer(sizes, sizes) - mc.VertexHistogram()(graphs)
+    theirs = kernels.RandomWalkLabeled(lamda=0.005, method_type="baseline")
+    L = theirs.fit_transform(pairs_of(("labels",)))
+    assert_allclose(mc.RandomWalk(0.005, node_label="label")(graphs) + different, L)
 
 
 PARTS = {

@@ -13,7 +13,7 @@ from mercer.kernels.graphs.batch import GraphBatch
 def test_graphs_are_blocks_of_one_matrix() -> None:
     first = mc.Graph([(0, 1), (1, 0), (2, 2)], node_labels=[5, 6, 7], edge_weights=[2, 2, 3])
     second = mc.Graph([(1, 0)], node_labels=[8, 9], directed=True)
-    batch = GraphBatch.of([first, mc.Graph([]), second])
+    batch = GraphBatch.of([first, mc.Graph([]), second], labels=True)
     assert_array_equal(batch.starts, [0, 3, 3])
     assert_array_equal(batch.ends, [3, 3, 5])
     assert_array_equal(batch.indptr, [0, 1, 2, 3, 3, 4])

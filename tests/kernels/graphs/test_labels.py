@@ -16,6 +16,8 @@ def test_equal_labels_have_equal_codes_whatever_their_type() -> None:
     codes = label_codes([3, 3.0, np.int16(3), np.float32(3)], "labels")
     assert codes.tolist() == [3, 3, 3, 3]
     assert label_codes(np.array([3, -1], np.int16), "labels").tolist() == [3, 2**64 - 1]
+    large = np.array([2**63 + 5, 1], np.uint64)
+    assert label_codes(large, "labels").tolist() == label_codes(large.tolist(), "").tolist()
     assert label_codes([True, -1], "labels").tolist() == [1, 2**64 - 1]
     assert label_codes(np.array(["a"]), "labels") == label_codes(["a"], "labels")
     assert label_codes(np.array([[1.0, 0.0]]), "labels") == label_codes([(1, 0)], "labels")

@@ -10,7 +10,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
+import graph_loops as loops
 import mercer as mc
+from mercer import _core
 from mercer.exceptions import DataError, DataTypeError
 
 LABELS = {"x": "a", "y": "b", "z": "a"}
@@ -35,6 +37,60 @@ WL = mc.WeisfeilerLehman(3)
 def test_pairs_of_edges_and_labels_are_graphs(item: Any) -> None:
     assert_array_equal(WL([item], [GRAPH]), WL([GRAPH]))
     assert_array_equal(WL([item, item]), np.full((2, 2), WL([GRAPH]).item()))
+
+
+@pytest.mark.parametrize("kind", ["ints", "strings", "both"])
+@pytest.mark.parametrize("form", [list, dict])
+def test_plain_pairs_equal_graphs(kind: str, form: Any) -> None:
+    """Pairs of lists are read by the engine, all at once."""
+    pairs, graphs = [], []
+    for i, case in enumerate(loops.random_cases(5, 30, loops=True)):
+        labels = case["labels"] if kind != "ints" else [ord(label) for label in case["labels"]]
+        labels = list(range(case["n"])) if kind == "both" and i % 2 else labels
+        edges = [*case["edges"], *(edge[::-1] for edge in case["edges"][:2])]
+        pairs.append((edges, dict(enumerate(labels)) if form is dict else labels))
+        graphs.append(mc.Graph(case["edges"], case["n"], labels))
+    assert _core.plain_graphs(pairs) is not None
+    for kernel in (WL, mc.ShortestPath(), mc.VertexHistogram(), mc.Graphlet(3)):
+        assert_array_equal(kernel(pairs), kernel(graphs))
+        assert_array_equal(kernel(pairs, graphs), kernel(graphs))
+    assert_array_equal(WL.replace(node_label=None)(pairs), WL.replace(node_label=None)(graphs))
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        3,
+        None,
+        [],
+        ([(0, 1)],),
+        ([(0, 1)], {1: "a", 0: "b"}),
+        ([(0, 1)], {0: "a", 2**70: "b"}),
+        ([(0, 1)], ("a", "b")),
+        ([(0, True)], ["a", "b"]),
+        ([(0, 2)], ["a", "b"]),
+        ([(0, -1)], ["a", "b"]),
+        ([(0, 2**64)], ["a", "b"]),
+        ([(0,)], ["a", "b"]),
+        ([7], ["a", "b"]),
+        ({(0, 1)}, ["a", "b"]),
+    ],
+)
+def test_objects_that_are_no_plain_pairs_are_left_to_python(item: Any) -> None:
+    assert _core.plain_graphs([([(0, 1)], ["a", "b"]), item]) is None
+
+
+def test_arrays_of_two_columns_are_edges_unless_they_are_square_with_two_labels() -> None:
+    triangle = mc.Graph([(0, 1), (1, 2), (2, 0)], node_labels="aba")
+    assert_array_equal(WL([(triangle.edges, list("aba"))], [triangle]), WL([triangle]))
+    path = mc.Graph([(0, 1), (1, 2)], node_labels="aba")
+    assert_array_equal(WL([(path.edges, list("aba"))], [path]), WL([path]))
+    assert_array_equal(WL([(path.edges, np.array(["a", "b", "a"]))], [path]), WL([path]))
+    single = mc.Graph([(0, 1)], node_labels="ab")
+    assert_array_equal(WL([(np.array([[0, 1], [1, 0]]), list("ab"))], [single]), WL([single]))
+    plain = WL.replace(node_label=None)
+    five = mc.Graph([(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)])
+    assert_array_equal(plain([triangle.edges, five.edges]), plain([triangle, five]))
 
 
 def test_adjacency_matrices_are_graphs() -> None:
@@ -74,6 +130,28 @@ def test_networkx_graphs_are_read_by_the_names_of_attributes() -> None:
     assert_array_equal(WL([other]), WL([arrows]))
 
 
+@pytest.mark.parametrize("values", [{0: "a", 1: "b"}, {0: [1.0], 1: [1.0, 2.0]}, {0: {}, 1: {}}])
+def test_attributes_that_are_no_vectors_are_refused(values: Any) -> None:
+    nx = pytest.importorskip("networkx")
+    source = nx.Graph([(0, 1)])
+    nx.set_node_attributes(source, values, "position")
+    with pytest.raises(DataTypeError, match="graph 0: node_attributes are not numbers, or not vec"):
+        mc.Propagation(node_attributes="position")([source])
+
+
+def test_networkx_graphs_without_nodes_have_attributes_too() -> None:
+    nx = pytest.importorskip("networkx")
+    source = nx.Graph([(0, 1)])
+    nx.set_node_attributes(source, {0: [0.0, 1.0], 1: [1.0, 1.0]}, "position")
+    for kernel in (
+        mc.Propagation(2, node_attributes="position"),
+        mc.ShortestPath(None, node_attributes="position"),
+    ):
+        K = kernel([nx.Graph(), source])
+        assert K[1, 1] > 0
+        assert not K[0].any()
+
+
 def test_networkx_graphs_that_are_incomplete_are_refused() -> None:
     nx = pytest.importorskip("networkx")
     source = nx.path_graph(3)
@@ -101,11 +179,29 @@ def test_data_of_pytorch_geometric_are_graphs() -> None:
     assert_array_equal(WL.replace(edge_label="edge_attr")([source], [bonds]), WL([bonds]))
     k = mc.Propagation(2)
     assert_array_equal(k([source]), k([mc.Graph(GRAPH.edges, node_attributes=one_hot)]))
+    with pytest.raises(DataError, match="graph 0 has no edge labels"):
+        WL.replace(edge_label="edge_attr")([geometric(both, x=one_hot, num_nodes=3)])
     arrow = geometric([[0], [1]], x=None, num_nodes=2)
     k = mc.WeisfeilerLehman(1, node_label=None)
     assert_array_equal(k([arrow]), k([mc.Graph([(0, 1)], directed=True)]))
     with pytest.raises(DataError, match="no node labels"):
         WL([arrow])
+
+
+def test_tensors_of_pytorch_geometric_are_read_by_name() -> None:
+    parts = {"x": np.eye(2), "z": np.array([6, 8]), "pos": np.array([[0.0, 1.0], [2.0, 3.0]])}
+    source = geometric([[0, 1], [1, 0]], **parts)
+    k = mc.WeisfeilerLehman(2, node_label="z")
+    named = mc.Graph([(0, 1)], node_labels=[6, 8])
+    assert_array_equal(k([source], [named]), k([named]))
+    k = mc.ShortestPath(None, node_attributes=["x", "pos"])
+    wide = mc.Graph([(0, 1)], node_attributes=np.c_[parts["x"], parts["pos"]])
+    assert_array_equal(k([source], [wide]), k([wide]))
+    k = mc.ShortestPath("z", node_attributes="pos")
+    full = mc.Graph([(0, 1)], node_labels=[6, 8], node_attributes=parts["pos"])
+    assert_array_equal(k([source], [full]), k([full]))
+    with pytest.raises(DataError, match="no node labels"):  # and not x again
+        k.replace(node_label="label")([source])
 
 
 @pytest.mark.parametrize(
@@ -115,9 +211,14 @@ def test_data_of_pytorch_geometric_are_graphs() -> None:
         ("abc", "an object of type str is not a graph"),
         (([(0, 1)], ["a"]), "an edge has node 1, but the 1 nodes are numbered from 0"),
         (([("x", "q")], LABELS), "node 'q' has an edge, but no label"),
+        (([(0, 2**70)], ["a", "b"]), "are not pairs of node numbers"),
+        (([(0, 1)], ["a", None]), "None is missing; labels are numbers, strings"),
+        ((np.zeros((3, 2)), ["a"]), "are not pairs of node numbers"),
         (([(0, 1, 2, 3)], {0: 1}), "not a collection of pairs of nodes"),
+        (([[0, 1, 1], [1, 0, 1], [1, 1, 0]], "abc"), "pass tuples, or an adjacency matrix"),
+        (([[0, 1, 1, 0]] * 4, "abcd"), "pass tuples, or an adjacency matrix"),
         ((7, {0: 1}), "not a collection of pairs of nodes"),
-        (([(0, 1)], {0: [1], 1: [2]}), "node_labels .*labels are numbers, strings"),
+        (([(0, 1)], {0: [1], 1: [2]}), "node_labels: .*labels are numbers, strings"),
     ],
 )
 def test_what_is_no_graph_is_refused_by_its_place(item: Any, message: str) -> None:

@@ -67,6 +67,8 @@ def test_whole_numbers_and_single_times_are_series() -> None:
         ([[1.0], []], "row 1 is a series without values"),
         ([[1.0, 2.0], [np.nan, np.nan]], "row 1 is a series without values"),
         ([[1.0, np.nan, 2.0]], "row 0 holds NaN or infinity at time 1"),
+        ([[1.0, 2.0], None], "row 1 is missing"),
+        ([np.ones((4, 1)), np.nan], "row 1 is missing"),
         ([[1.0, np.inf]], "row 0 holds NaN or infinity at time 1"),
         ([np.array([[1.0, np.nan], [2.0, 3.0]]), np.ones((3, 2))], "row 0 holds NaN"),
         ([np.ones((3, 2)), np.ones((4, 3))], "do not tell"),

@@ -200,7 +200,7 @@ def test_named_alphabets_ignore_case_and_match_no_ambiguity_codes(
 
 
 def test_letters_outside_a_named_alphabet_are_refused() -> None:
-    with pytest.raises(DataError, match=r"row 1 has 'U' at position 2; alphabet='dna' has the"):
+    with pytest.raises(DataError, match=r"row 1 has 'U' at position 2; the alphabet 'dna' has the"):
         mc.Spectrum(2, alphabet="dna")(["ACGT", "ACUG"])
     with pytest.raises(DataError, match=r"WeightedDegree: row 0 has 'é' at position 0"):
         mc.WeightedDegree(2, alphabet="protein")(["é"])

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import mercer as mc
 import references as ref
 from mercer import _core
-from mercer.exceptions import NoFeatureMapError, ParameterError
+from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
 from mercer.kernels.strings.letters import arrays_of, encoded
 from mercer.kernels.strings.mismatches import common_words, masks_of, profile_of
 from words import ODD, least_eigenvalue, random_words
@@ -31,6 +31,10 @@ def test_mismatch_of_any_letters_needs_their_number() -> None:
     texts = ["abac", "cab", "bcbc"]
     wanted = ref.matrix(ref.mismatch, texts, k=2, m=1, letters="abc")
     assert_array_equal(mc.Mismatch(2, 1, alphabet="any", letters=3)(texts), wanted)
+    with pytest.raises(DataError, match="pass letters=3 or more"):
+        mc.Mismatch(2, 1, alphabet="any", letters=2)(texts)
+    with pytest.raises(ParameterError, match="'dna' has 4 letters; leave letters out"):
+        mc.Mismatch(2, 1, letters=5)
     with pytest.raises(ParameterError, match="such as letters=26"):
         mc.Mismatch(2, 1, alphabet="any")
 
@@ -123,3 +127,13 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         mc.Mismatch(2, 2)
     with pytest.raises(ParameterError, match="Pass k <= l"):
         mc.GappedKmer(2, 3)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [mc.Mismatch(5, 1), mc.Mismatch(4, 2, reverse_complement=True), mc.GappedKmer(9, 6, "dna")],
+    ids=repr,
+)
+def test_the_diagonal_of_windows_is_that_of_the_matrix(kernel: mc.Kernel) -> None:
+    words = [*WORDS, "ACGTNACGTACGTTACGAC", "A" * 70]
+    assert_array_equal(kernel.diag(words), np.diag(kernel(words)))

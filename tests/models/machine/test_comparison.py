@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 import mercer as mc
-from mercer.models.machine.comparison import compared, folds_of
+from mercer.models.machine.comparison import compared
+from mercer.rows.left_out import folds_of
 
 RNG = np.random.default_rng(0)
 N = 40
@@ -129,23 +130,6 @@ def test_cross_validation_is_that_of_fits_without_each_fold(
     folds = folds_of(N, None, strata)
     np.testing.assert_allclose(search.search_errors_[0], refitted(model, y, folds), rtol=2e-3)
     assert search.criterion_ == "cv"
-
-
-def test_folds_are_fixed_and_balanced_and_keep_groups_together() -> None:
-    codes, strata = RNG.integers(0, 20, 60), RNG.integers(0, 2, 60)
-    folds = folds_of(60, codes, None)
-    np.testing.assert_array_equal(folds, folds_of(60, codes, None))
-    assert all(len(np.unique(folds[codes == code])) == 1 for code in np.unique(codes))
-    folds = folds_of(60, None, strata)
-    for stratum in (0, 1):
-        sizes = np.bincount(folds[strata == stratum], minlength=5)
-        assert np.ptp(sizes) <= 1
-
-
-def test_a_row_that_is_alone_in_its_class_is_in_no_fold() -> None:
-    folds = folds_of(11, None, np.array([0] * 5 + [1] * 5 + [2]))
-    assert folds[-1] == -1
-    assert np.bincount(folds[:-1]).tolist() == [2] * 5
 
 
 class Table:

@@ -128,7 +128,7 @@ def test_equal_errors_take_the_larger_alpha() -> None:
             "stores no matrix",
         ),
         (
-            mc.KernelLogisticRegression(mc.Linear(), length_scales="auto"),
+            mc.KernelLogisticRegression(mc.Linear(), length_scales=[1.0]),
             ParameterError,
             "KernelLogisticRegression: length_scales was given",
         ),

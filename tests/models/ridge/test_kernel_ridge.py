@@ -380,7 +380,7 @@ def test_a_matrix_that_is_not_symmetric_is_refused() -> None:
 # Bad input ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("alpha", [-1.0, np.nan, np.inf, "cv", None, True, [1.0]])
+@pytest.mark.parametrize("alpha", [-1.0, np.nan, np.inf, "aic", None, True, [1.0]])
 def test_bad_alpha(alpha: Any) -> None:
     with pytest.raises(ParameterError, match=r"KernelRidge: alpha = .*pass"):
         mc.KernelRidge(alpha=alpha).fit(X, Y)

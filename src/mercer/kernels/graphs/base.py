@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from mercer import _core
 from mercer.arrays import AnyArray as Array
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, DataTypeError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.containers import row_number
-from mercer.kernels.graphs.batch import Both, GraphBatch
+from mercer.kernels.graphs.batch import Both, Edges, GraphBatch
 from mercer.kernels.graphs.graph import Graph
+from mercer.kernels.graphs.labels import label_codes
 from mercer.kernels.graphs.reading import Names, as_graph
 from mercer.kernels.parameters import Declaration
 
@@ -49,8 +52,38 @@ def encoded(
     `uses` are the parts of a graph that the kernel uses: edge_labels, edge_weights, directed. The
     others are refused by their names.
     """
-    owner = type(kernel).__name__
     names = Names(*(getattr(kernel, name, None) for name in Names.__dataclass_fields__))
+    batch = _of_plain_pairs(objects, names, both)
+    if batch is not None:
+        return batch if names.node_label is not None else replace(batch, labels=None)
+    graphs = _as_graphs(type(kernel).__name__, objects, names, uses)
+    labels, attributes = names.node_label is not None, names.node_attributes is not None
+    try:
+        return GraphBatch.of(graphs, both, labels=labels, attributes=attributes)
+    except DataError as error:
+        raise DataError(f"{type(kernel).__name__}: {error}") from None
+
+
+def _of_plain_pairs(objects: list[Any], names: Names, both: Both) -> GraphBatch | None:
+    """Encode pairs of edges and labels all at once; None if some object is anything else."""
+    if names.edge_label is not None or names.node_attributes is not None:
+        return None
+    arrays = _core.plain_graphs(objects)
+    if arrays is None:
+        return None
+    sizes, counts, ends, labels = arrays
+    pairs = ends.reshape(-1, 2) + np.repeat(np.cumsum(sizes) - sizes, counts)[:, None]
+    if labels is None:
+        given = (x.values() if isinstance(x, dict) else x for _, x in objects)
+        try:
+            labels = label_codes(list(chain.from_iterable(given)), "")
+        except DataTypeError:  # the other way tells which graph holds what is no label
+            return None
+    return GraphBatch.joined(sizes, Edges(pairs, counts), both, labels.view(np.uint64))
+
+
+def _as_graphs(owner: str, objects: list[Any], names: Names, uses: Collection[str]) -> list[Graph]:
+    """Read graphs of any library, and refuse what the kernel does not use or lacks."""
     graphs = []
     for i, item in enumerate(objects):
         try:
@@ -62,11 +95,7 @@ def encoded(
         if objection:
             raise DataError(f"{owner}: graph {row_number(i)} has {objection}.")
         graphs.append(graph)
-    try:
-        batch = GraphBatch.of(graphs, both)
-    except DataError as error:
-        raise DataError(f"{owner}: {error}") from None
-    return batch if names.node_label is not None else replace(batch, labels=None)
+    return graphs
 
 
 def _objection(graph: Graph, names: Names, uses: Collection[str]) -> str:

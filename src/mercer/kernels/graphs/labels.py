@@ -7,7 +7,6 @@ m^2 / 2^65: 3e-8 for a million labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -22,7 +21,7 @@ from mercer.kernels.containers import is_missing
 _WHOLE = range(-(2**63), 2**63)
 
 
-def label_codes(labels: Iterable[Any], what: str) -> Array:
+def label_codes(labels: Any, what: str) -> Array:
     """The codes of labels, as uint64; `what` names the labels in errors.
 
     The rows of a table are labels too. Numbers of one value have one code, whatever their type.
@@ -30,23 +29,32 @@ def label_codes(labels: Iterable[Any], what: str) -> Array:
     if isinstance(labels, list) and labels and type(labels[0]) is int:
         array = np.asarray(labels)
         labels = array if array.dtype == np.int64 else labels
-    if isinstance(labels, np.ndarray) and labels.dtype.kind in "iub" and labels.ndim == 1:
-        return labels.astype(np.int64, copy=False).view(np.uint64)
+    if _are_whole(labels):
+        return np.asarray(labels, np.int64).view(np.uint64)
     if isinstance(labels, np.ndarray):
         labels = map(tuple, labels.tolist()) if labels.ndim == 2 else labels.tolist()
     try:
         return np.fromiter(map(_code, labels), np.uint64)
     except TypeError as error:
         raise DataTypeError(
-            f"{what} {error}; labels are numbers, strings, bytes, or tuples of these."
+            f"{what}: {error}; labels are numbers, strings, bytes, or tuples of these."
         ) from None
+
+
+def _are_whole(labels: Any) -> bool:
+    """Whether labels are a vector of whole numbers that are their own codes."""
+    if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "iub" or labels.ndim != 1:
+        return False
+    return labels.dtype != np.uint64 or int(labels.max(initial=0)) in _WHOLE
 
 
 @lru_cache(maxsize=2**16)
 def _code(label: Any) -> int:
     if isinstance(label, np.generic):
         label = label.item()
-    if isinstance(label, int | float) and not is_missing(label):
+    if is_missing(label):
+        raise TypeError(f"{label} is missing")
+    if isinstance(label, int | float):
         whole = isinstance(label, int) or label.is_integer()
         if whole and int(label) in _WHOLE:
             return int(label) % 2**64
@@ -58,5 +66,5 @@ def _code(label: Any) -> int:
     elif isinstance(label, tuple):
         content = b"tuple " + b"".join(_code(item).to_bytes(8, "little") for item in label)
     else:
-        raise TypeError(f"hold {label!r:.60} of type {type(label).__name__}")
+        raise TypeError(f"{label!r:.60} is of type {type(label).__name__}")
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")

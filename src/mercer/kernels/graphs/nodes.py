@@ -101,7 +101,9 @@ def _laplacian(graph: Graph, normalized: bool) -> Array:
 class Diffusion(NodeKernel):
     """Diffusion kernel of nodes: heat that flows along the edges for a time beta.
 
-    K = exp(-beta L), with the Laplacian L = D - A of the graph, or the normalised one.
+    K = exp(-beta L), with the Laplacian L = D - A of the graph, or the normalised one. Points are
+    nodes: names if the graph is from networkx, otherwise numbers from 0. Nodes with few neighbours
+    have large values of k(u, u), unless the kernel is ``.normalized()``.
 
     Parameters
     ----------
@@ -142,12 +144,10 @@ class RegularizedLaplacian(NodeKernel):
 
     Parameters
     ----------
-    graph : Graph, networkx graph, (edges, labels) or adjacency matrix
-        An undirected graph of at most 10,000 nodes. Edge weights count; labels do not.
+    graph, laplacian
+        As for `Diffusion`.
     beta : float
         The weight of the Laplacian L.
-    laplacian : {"combinatorial", "normalized"}
-        D - A, or D^-1/2 (D - A) D^-1/2.
 
     References
     ----------
@@ -182,8 +182,8 @@ class CommuteTime(NodeKernel):
 
     Parameters
     ----------
-    graph : Graph, networkx graph, (edges, labels) or adjacency matrix
-        An undirected graph of at most 10,000 nodes. Edge weights count; labels do not.
+    graph
+        As for `Diffusion`.
 
     References
     ----------
@@ -212,8 +212,8 @@ class PStepRandomWalk(NodeKernel):
 
     Parameters
     ----------
-    graph : Graph, networkx graph, (edges, labels) or adjacency matrix
-        An undirected graph of at most 10,000 nodes. Edge weights count; labels do not.
+    graph
+        As for `Diffusion`.
     a : float
         At least 2, the largest eigenvalue that L can have. A larger value makes walks lazier.
     steps : int

@@ -37,8 +37,9 @@ def as_graph(item: Any, names: Names) -> Graph:
     if sp.issparse(item) or (isinstance(item, np.ndarray) and item.ndim == 2):
         return _from_parts((item,), names)
     raise DataTypeError(
-        f"an object of type {type(item).__name__} is not a graph; pass mercer.Graph, a networkx "
-        "graph, (edges, labels), an adjacency matrix, or Data of PyTorch Geometric."
+        f"an object of type {type(item).__name__} is not a graph; pass a list of graphs: "
+        "mercer.Graph, networkx graphs, (edges, labels), adjacency matrices, or Data of PyTorch "
+        "Geometric."
     )
 
 
@@ -49,9 +50,10 @@ def _from_networkx(source: Any, names: Names) -> Graph:
             "takes; pass networkx.Graph(G)."
         )
     index = {name: i for i, name in enumerate(source)}
-    ends = [(index[u], index[v]) for u, v in source.edges]
+    edges = list(source.edges(data=True))
+    ends = [(index[u], index[v]) for u, v, _ in edges]
     of_nodes = [values for _, values in source.nodes(data=True)]
-    of_edges = [values for _, _, values in source.edges(data=True)]
+    of_edges = [values for _, _, values in edges]
     weights = None
     if names.edge_weight is not None and any(names.edge_weight in values for values in of_edges):
         # The rule of networkx: an edge without a weight has weight 1.
@@ -83,32 +85,49 @@ def _named(items: list[dict[Any, Any]], name: Hashable, what: str) -> list[Any] 
 
 def _attributes(items: list[dict[Any, Any]], names: Any) -> Any:
     """Numbers of all nodes, from one attribute or from several."""
-    if names is None:
-        return None
-    columns = [names] if isinstance(names, str) else list(names)
-    values = [_named(items, name, "node") for name in columns]
-    if any(column is None for column in values):
-        return None
-    parts = [np.asarray(column, dtype=float).reshape(len(items), -1) for column in values]
-    return np.concatenate(parts, axis=1)
+    parts = [_named(items, name, "node") for name in _listed(names)]
+    return None if not parts or any(part is None for part in parts) else _table(parts)
+
+
+def _listed(names: Any) -> list[Any]:
+    """One name or several as a list; none for None."""
+    return [] if names is None else list(names) if isinstance(names, tuple) else [names]
+
+
+def _table(parts: list[Any]) -> Any:
+    """Numbers or vectors of all nodes side by side."""
+    try:
+        columns = [np.asarray(part, dtype=float) for part in parts]
+        if any(column.ndim not in (1, 2) for column in columns):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise DataTypeError(
+            "node_attributes are not numbers, or not vectors of one length; pass such attributes, "
+            "or use a kernel of labels."
+        ) from None
+    return np.concatenate([c if c.ndim == 2 else c[:, None] for c in columns], axis=1)
 
 
 def _from_geometric(source: Any, names: Names) -> Graph:
-    """The labels of nodes are the rows of ``x``, or of the tensor that `node_label` names."""
+    """A graph from tensors: those that the names say, otherwise `x` and `edge_attr`."""
     ends = np.asarray(source.edge_index).astype(np.int64).T
     held = set(map(tuple, ends.tolist()))
-    x = getattr(source, "x", None)
-    attributes = names.node_attributes
-    labels = None if names.node_label is None else getattr(source, str(names.node_label), x)
-    edge_labels = None if names.edge_label is None else getattr(source, str(names.edge_label))
-    weights = None if names.edge_weight is None else getattr(source, "edge_weight", None)
+
+    def tensor(name: Any, default: str) -> Any:
+        value = getattr(source, str(name), getattr(source, default, None))
+        return None if name is None or value is None else np.asarray(value)
+
+    # Where attributes are read, labels are not the same numbers again.
+    default = "x" if names.node_attributes is None else ""
+    parts = [tensor(name, "x") for name in _listed(names.node_attributes)]
+    count = getattr(source, "num_nodes", None)
     return Graph(
         ends,
-        int(source.num_nodes),
-        None if labels is None else np.asarray(labels),
-        None if edge_labels is None else np.asarray(edge_labels),
-        None if attributes is None or x is None else np.asarray(x),
-        None if weights is None else np.asarray(weights),
+        None if count is None else int(count),
+        tensor(names.node_label, default),
+        tensor(names.edge_label, "edge_attr"),
+        None if not parts or any(part is None for part in parts) else _table(parts),
+        tensor(names.edge_weight, "edge_weight"),
         any((v, u) not in held for u, v in held),
     )
 
@@ -117,12 +136,12 @@ def _from_parts(parts: Any, names: Names) -> Graph:
     """A graph from (edges or adjacency, node labels, edge labels); labels are optional."""
     edges, labels, edge_labels = (*parts, None, None)[:3]
     directed, weights = False, None
-    if hasattr(edges, "shape") and len(edges.shape) == 2:
+    if _is_adjacency(edges, labels):
         edges = sp.csr_array(edges)
         directed = bool((abs(edges - edges.T) > 0).nnz)
         nodes: Any = range(edges.shape[0])
     else:
-        pairs, weights = _edges(edges)
+        pairs, weights = _edges(edges, labels)
         nodes = _nodes(pairs, labels)
         edges, edge_labels = _numbered(pairs, edge_labels, nodes)
     if isinstance(labels, dict):
@@ -132,7 +151,14 @@ def _from_parts(parts: Any, names: Names) -> Graph:
     return Graph(edges, count, values[0], edge_labels, values[1], weights, directed)
 
 
-def _edges(edges: Any) -> tuple[Any, list[float] | None]:
+def _is_adjacency(edges: Any, labels: Any) -> bool:
+    """Whether an array is an adjacency matrix: a square one with a row for each label is."""
+    if not isinstance(edges, np.ndarray) or edges.ndim != 2 or edges.shape[1] != 2:
+        return hasattr(edges, "shape") and len(edges.shape) == 2
+    return len(edges) == (2 if labels is None else len(labels)) == 2
+
+
+def _edges(edges: Any, labels: Any) -> tuple[Any, list[float] | None]:
     """Pairs of nodes, and their weights, from a dict or a collection of pairs or triples."""
     if isinstance(edges, dict):
         if all(isinstance(key, tuple) and len(key) == 2 for key in edges):
@@ -140,14 +166,17 @@ def _edges(edges: Any) -> tuple[Any, list[float] | None]:
         return [(u, v) for u, near in edges.items() for v in near], [
             near[v] if isinstance(near, dict) else 1.0 for near in edges.values() for v in near
         ]
-    items: list[Any] = (
-        list(edges) if isinstance(edges, list | tuple | set | frozenset | np.ndarray) else [()]
-    )
+    if isinstance(edges, np.ndarray):
+        edges = edges.tolist()
+    items: list[Any] = list(edges) if isinstance(edges, list | tuple | set | frozenset) else [()]
     widths = set(map(len, items)) if set(map(type, items)) <= {list, tuple} else {0}
-    if not widths <= {2} and widths != {3}:
+    # Three lists of three numbers, with three labels, may be a matrix as well.
+    rows = len(items) if labels is not None and set(map(type, items)) == {list} else 0
+    unclear = widths == {3} and rows == 3 == len(labels)
+    if unclear or (not widths <= {2} and widths != {3}):
         raise DataTypeError(
             f"edges = {edges!r:.60} are not a collection of pairs of nodes, or of triples with a "
-            "weight."
+            "weight; pass tuples, or an adjacency matrix as an array."
         )
     if widths <= {2}:
         return items, None

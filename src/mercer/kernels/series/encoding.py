@@ -14,7 +14,7 @@ import numpy as np
 from mercer import _core
 from mercer.arrays import AnyArray as Array
 from mercer.exceptions import DataError, DataTypeError
-from mercer.kernels.containers import row_number
+from mercer.kernels.containers import is_missing, row_number
 from mercer.kernels.parameters import Choice, Integer
 from mercer.kernels.structured import EncodedKernel, Ragged
 from mercer.parallel import thread_count
@@ -40,6 +40,10 @@ class Series(Ragged):
         size = min(_SAMPLE, int(available))
         rows = np.random.default_rng(0).choice(len(self), size, replace=False, p=share)
         return self.take(np.sort(rows))
+
+    def packed(self) -> Series:
+        """These series alone, one after another."""
+        return Series.joined([self[i] for i in range(len(self))], width=self.channels)
 
     def __add__(self, other: Series) -> Series:
         """A sample of both samples."""
@@ -92,15 +96,21 @@ def values_of_pairs(
     kernel: SeriesKernel, A: Series, B: Series | None, kind: str, **options: Any
 ) -> Array:
     """The engine's values of all pairs, or without B of each series with itself."""
-    if B is not None and A.channels != B.channels:
+    if B is not None:
+        require_same_channels(kernel, A, B)
+    other = (None, None, None) if B is None or A is B else (B.values, B.starts, B.ends)
+    settings: dict[str, Any] = {"sigma": 1.0, "band": -1, "level": 0}
+    settings |= {"diagonal": B is None, "threads": thread_count(), **options}
+    return _core.series(kind, A.values, A.starts, A.ends, *other, **settings)
+
+
+def require_same_channels(kernel: SeriesKernel, A: Series, B: Series) -> None:
+    """Refuse series of different numbers of channels."""
+    if A.channels != B.channels:
         raise DataError(
             f"{type(kernel).__name__}: series of {A.channels} channels cannot be compared with "
             f"series of {B.channels}; pass series with the same channels."
         )
-    other = (None, None, None) if B is None or A is B else (B.values, B.starts, B.ends)
-    settings: dict[str, Any] = {"sigma": 1.0, "band": -1, "level": 0, "gaussian": False}
-    settings |= {"diagonal": B is None, "threads": thread_count(), **options}
-    return _core.series(kind, A.values, A.starts, A.ends, *other, **settings)
 
 
 def read_series(objects: list[Any], layout: str, owner: str) -> Series:
@@ -122,6 +132,10 @@ def read_series(objects: list[Any], layout: str, owner: str) -> Series:
 
 def _array_of(item: Any, row: int, owner: str) -> Array:
     """One series as an array of floats, of one or two dimensions."""
+    if not hasattr(item, "__len__") and is_missing(item):
+        raise DataError(
+            f"{owner}: row {row_number(row)} is missing; drop it, or pass a series of real numbers."
+        )
     try:
         array = np.atleast_1d(np.asarray(item))
         if array.dtype.kind not in "fiubO":

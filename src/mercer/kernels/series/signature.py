@@ -6,11 +6,29 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from mercer import _core
 from mercer.arrays import AnyArray as Array
+from mercer.kernels.base import Kernel
+from mercer.kernels.dot_product import Linear
 from mercer.kernels.heuristics import Scatter
 from mercer.kernels.parameters import Choice, Integer, NonNegative, Positive
+from mercer.kernels.points import Points
 from mercer.kernels.series.alignment import typical_distance
-from mercer.kernels.series.encoding import Layout, Series, SeriesKernel, values_of_pairs
+from mercer.kernels.series.encoding import (
+    Layout,
+    Series,
+    SeriesKernel,
+    require_same_channels,
+    values_of_pairs,
+)
+from mercer.kernels.structured import KernelParameter
+from mercer.parallel import thread_count
+from mercer.sampling import blocks
+
+#: Number of series with which one is compared at once; a few batches of the engine.
+_SERIES = 64
+#: Number of values of the static kernel that are held at once.
+_STATIC_VALUES = 2**21
 
 
 class Signature(SeriesKernel):
@@ -36,9 +54,10 @@ class Signature(SeriesKernel):
     refinement : int, default=0
         The method ``"pde"`` divides each step into :math:`2^\mathrm{refinement}`; each unit takes
         four times as long.
-    base : {"linear", "rbf"}
-        The kernel of single points, in whose feature space the paths run. For ``"rbf"`` the inner
-        products of increments are double differences of its matrix.
+    static : Kernel, default=Linear()
+        The kernel of single times, in whose feature space the paths run, such as ``RBF(1.0)`` or
+        ``Matern(2.0)``, on any channels. The inner products of increments are double differences
+        of its values.
     length_scale : float or "median", default=1.0
         Divides the series. ``"median"`` is the median distance between two times of the training
         series. It is not learned by gradients; search it, for example with GridSearchCV.
@@ -72,7 +91,7 @@ class Signature(SeriesKernel):
             depth: int = 4,
             method: Literal["truncated", "pde"] = "truncated",
             refinement: int = 0,
-            base: Literal["linear", "rbf"] = "linear",
+            static: Kernel = ...,
             length_scale: float | Literal["median"] = 1.0,
             lead_lag: bool = False,
             time: float = 0.0,
@@ -82,20 +101,29 @@ class Signature(SeriesKernel):
     depth = Integer(4, low=1, high=6)
     method = Choice("truncated", ("truncated", "pde"))
     refinement = Integer(0, low=0, high=8)
-    base = Choice("linear", ("linear", "rbf"))
+    static = KernelParameter(Linear())
     length_scale = Positive(1.0, heuristics=("median",), learned=False)
     lead_lag = Choice(False, (False, True))
     time = NonNegative(0.0, learned=False)
     layout = Layout()
-    psd = True
+
+    @property
+    def is_psd(self) -> bool | None:
+        """Whether the kernel is valid: it is where the static kernel is."""
+        return True if self.static.is_psd else None
 
     def pairs(self, A: Series, B: Series) -> Array:
         """Return the kernel of all pairs."""
-        return _signatures(self, A, B)
+        if _is_linear(self):
+            return _signatures(self, A, B)
+        return _static_signatures(self, A, B)
 
     def diagonal(self, A: Series) -> Array:
         """Return k(x, x) for every series."""
-        return _signatures(self, A, None)
+        if _is_linear(self):
+            return _signatures(self, A, None)
+        singles = (A.take(slice(i, i + 1)) for i in range(len(A)))
+        return np.array([self.pairs(x, x).item() for x in singles])
 
     def _prepared(self, series: Series) -> Series:
         paths = [_path(self, series[i] / self.length_scale) for i in range(len(series))]
@@ -105,11 +133,51 @@ class Signature(SeriesKernel):
         return typical_distance(scatter.spread())
 
 
+def _is_linear(kernel: Signature) -> bool:
+    """Whether the paths run in the space of the channels."""
+    return isinstance(kernel.static, Linear)
+
+
+def _recurrence(kernel: Signature) -> tuple[str, int]:
+    """The engine's name of the method, and its depth or refinement."""
+    if kernel.method == "truncated":
+        return "signature", kernel.depth
+    return "signature_pde", kernel.refinement
+
+
 def _signatures(kernel: Signature, A: Series, B: Series | None) -> Array:
     """The kernel of all pairs, or without B of each series with itself."""
-    truncated = kernel.method == "truncated"
-    kind, level = ("signature", kernel.depth) if truncated else ("signature_pde", kernel.refinement)
-    return values_of_pairs(kernel, A, B, kind, level=level, gaussian=kernel.base == "rbf")
+    kind, level = _recurrence(kernel)
+    return values_of_pairs(kernel, A, B, kind, level=level)
+
+
+def _static_signatures(kernel: Signature, A: Series, B: Series) -> Array:
+    """The kernel of all pairs, from blocks of values of the static kernel."""
+    require_same_channels(kernel, A, B)
+    K = np.empty((len(A), len(B)))
+    for cols in blocks(len(B), step=_SERIES):
+        others = B.take(cols).packed()
+        times = kernel.static.prepare(others.values, copy=False)
+        for i in range(cols.start if A is B else 0, len(A)):
+            K[i, cols] = _row(kernel, A[i], others, times)
+        if A is B:
+            K[cols, cols.stop :] = K[cols.stop :, cols].T
+            K[cols, cols] = np.tril(K[cols, cols]) + np.tril(K[cols, cols], -1).T
+    return K
+
+
+def _row(kernel: Signature, x: Array, others: Series, times: Points) -> Array:
+    """The kernel of one series with others, whose times are points of the static kernel."""
+
+    def values(begin: int, end: int) -> Array:
+        block: Array = kernel.static(x[begin:end], times)
+        return np.ascontiguousarray(block, dtype=np.float64)
+
+    step = max(1, _STATIC_VALUES // len(others.values))
+    kind, level = _recurrence(kernel)
+    return _core.static_signature(
+        kind, level, others.starts, others.ends, len(x), step, values, thread_count()
+    )
 
 
 def _path(kernel: Signature, points: Array) -> Array:
@@ -119,4 +187,4 @@ def _path(kernel: Signature, points: Array) -> Array:
         points = np.hstack([twice[1:], twice[:-1]])
     if kernel.time:
         points = np.column_stack([points, np.linspace(0.0, kernel.time, len(points))])
-    return np.diff(points, axis=0, prepend=points[:1]) if kernel.base == "linear" else points
+    return np.diff(points, axis=0, prepend=points[:1]) if _is_linear(kernel) else points

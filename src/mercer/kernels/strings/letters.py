@@ -119,8 +119,8 @@ def _in_alphabet(ragged: Ragged, owner: str, alphabet: str) -> Ragged:
         row = int(np.searchsorted(ragged.ends, place, side="right"))
         raise DataError(
             f"{owner}: row {row_number(row)} has {shown(letters[place : place + 1])!r} at position "
-            f"{place - ragged.starts[row]}; alphabet={alphabet!r} has the letters {known}, and "
-            f"{unknown} match nothing. Correct the letter, or pass alphabet='any'."
+            f"{place - ragged.starts[row]}; the alphabet {alphabet!r} has the letters {known}, and "
+            f"{unknown} match nothing. Correct the letter, or choose another alphabet."
         )
     return Ragged(mapped.astype(np.int32), ragged.starts, ragged.ends)
 

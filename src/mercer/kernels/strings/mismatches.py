@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from mercer import _core
 from mercer.arrays import AnyArray as Array
-from mercer.exceptions import NoFeatureMapError, ParameterError
+from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
 from mercer.kernels.base import Scope
 from mercer.kernels.parameters import Choice, Integer
 from mercer.kernels.points import Points
@@ -105,7 +105,7 @@ class Mismatch(_Windows):
         Which letters there are. A named alphabet ignores case. Substrings with an ambiguity code
         such as N are left out, and other letters are refused.
     letters : int
-        Number of letters of the alphabet; needed for ``alphabet="any"``.
+        Number of letters of the alphabet; needed for ``alphabet="any"``, and known for others.
     reverse_complement : bool
         Whether both strands of DNA or RNA count: k(x, z) plus the kernel of x and the reverse
         complement of z.
@@ -146,11 +146,27 @@ class Mismatch(_Windows):
                 f"Mismatch: m = {self.m} and k = {self.k}; a word of k letters has fewer than k "
                 "mismatches. Pass m < k."
             )
-        if self.alphabet == "any" and not self.letters:
+        known = 0 if self.alphabet == "any" else len(ALPHABETS[self.alphabet][0])
+        if known and self.letters not in (0, known):
+            raise ParameterError(
+                f"Mismatch: letters = {self.letters}, and the alphabet {self.alphabet!r} has "
+                f"{known} letters; leave letters out."
+            )
+        if not known and not self.letters:
             raise ParameterError(
                 "Mismatch: alphabet='any' does not say how many letters there are; pass their "
                 "number, such as letters=26, or a named alphabet."
             )
+
+    def encode(self, objects: list[Any]) -> Ragged:
+        strings = super().encode(objects)
+        number = len(np.unique(strings.values[strings.values >= 0]))
+        if self.letters and number > self.letters:
+            raise DataError(
+                f"Mismatch: the strings have {number} different letters, and letters = "
+                f"{self.letters}; pass letters={number} or more."
+            )
+        return strings
 
 
 class GappedKmer(_Windows):

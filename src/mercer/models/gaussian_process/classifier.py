@@ -44,7 +44,9 @@ _FEATURE_MATRICES = 2.5
 _LANDMARK_MATRICES = 4
 _FEWER_ROWS = "fit on fewer rows, and pass all to KernelLogisticRegression(gpc.kernel_, alpha=1.0)"
 # Operations of a search over the cube and the square of its rows, of about ten evaluations.
-_SEARCH_WORK, _SEARCH_OVERHEAD = 22.0, 1.3e4
+_SEARCH_WORK, _SEARCH_OVERHEAD = 22.0, 2e4
+# Operations of a search for each of several classes, over those for two.
+_SOFTMAX_SEARCH = 3.0
 # Operations of a posterior over the cube of the rows, or over rows and pairs of landmarks.
 _POSTERIOR_WORK, _LANDMARK_WORK = 2.5, 12.0
 # Rows up to which the posterior of one latent function is exact; more functions have fewer rows,
@@ -303,7 +305,8 @@ class GaussianProcessClassifier(ScoredClassifier, GaussianProcess):
         rows, number = _sizes(kernel, n, functions)
         work = _POSTERIOR_WORK * n**3.0 if rows < n else 0.0
         work = _LANDMARK_WORK * n * number**2.0 if number else work
-        work += self.learn * (_SEARCH_WORK * rows**3.0 + _SEARCH_OVERHEAD * rows**2.0)
+        search = (_SEARCH_WORK * rows + _SEARCH_OVERHEAD) * float(rows) ** 2
+        work += self.learn * search * (1.0 if functions == 1 else _SOFTMAX_SEARCH)
         size = _bytes(n, functions, number)
         seconds = LEAST_SECONDS + functions * work / operations_per_second()
         obstacle = TOO_LARGE if size > memory.available() else ""

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array
-from mercer.estimator.base import shown
+from mercer.estimator.base import shown, tagged_kernel
 from mercer.estimator.iterative import IterativeEstimator, Report, with_callbacks
 from mercer.exceptions import (
     DataError,
@@ -354,7 +354,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
                 f'NadarayaWatson: bandwidth = {self.bandwidth!r} is neither "loo" nor None; to use '
                 "a number, pass it as the kernel's length_scale, with bandwidth=None."
             )
-        kernel = self._tagged_kernel()
+        kernel = tagged_kernel(self)
         if self.degree and isinstance(kernel, Kernel) and kernel.input_tags()["pairwise"]:
             raise ParameterError(
                 "NadarayaWatson: degree = 1 needs the coordinates of the points, which a given "

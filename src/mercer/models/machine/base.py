@@ -244,8 +244,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         """The weight of the penalty; 1 before it is chosen."""
         return 1.0 if isinstance(self.alpha, str) else float(self.alpha)
 
-    _kinked_share: ClassVar[float] = 1.0  # work of a loss with kinks, over that of a quantile
-
     def _chosen_solver(self, problem: MachineFit) -> Any:
         """The solver of the user or of "auto", if the rows, the loss and the kernel allow it."""
         solver = choose(problem).solver if self.solver == "auto" else as_solver(self.solver)
@@ -279,10 +277,9 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     def _fit_problem(self, rows: RowSource, outputs: int, *, joint: bool) -> MachineFit:
         """The fit of several functions to some rows, as solvers price it."""
-        smooth = self.loss_.smooth
-        share, alpha = self._kinked_share, self._weight()
+        smooth, work, alpha = self.loss_.smooth, self.loss_._work(), self._weight()
         searches = is_search(self)
-        return MachineFit(self.kernel_, rows, outputs, joint, smooth, alpha, share, searches)
+        return MachineFit(self.kernel_, rows, outputs, joint, smooth, alpha, work, searches)
 
     def _forecast_for(self, X: Any, y: Any) -> Forecast:
         """The cost of each solver; for one function, if no targets are given."""

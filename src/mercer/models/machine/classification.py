@@ -119,7 +119,6 @@ class KernelMachineClassifier(RepresenterClassifier, KernelMachine):
     """
 
     class_weight_: Array
-    _kinked_share = 0.37  # most rows are beyond the margin
     _kind = ClassificationLoss
     _smooth_loss = 'loss="squared_hinge"'
     _purpose = "classes"

@@ -31,8 +31,6 @@ from mercer.solvers.newton.products import Products
 _NEAR, _NEAR_KINKS = 1e-2, 1e-6
 # Largest number of steps of such a fit.
 _STEPS = 50
-# Number of folds.
-_FOLDS = 5
 # Number of alphas in a row whose losses rise before the comparison ends.
 _RISES = 3
 # Least rise of the last of them above the least loss, relative to it.
@@ -180,27 +178,6 @@ def compared(criterion: Criterion, alphas: Array) -> tuple[Array, Start | None]:
             break
         last = error
     return errors, best
-
-
-def folds_of(n: int, codes: Rows | None, strata: NDArray[Any] | None) -> NDArray[np.intp]:
-    """The fold of each row: the same at every call, equal within groups, balanced over strata.
-
-    A row that is the only one of its stratum is in no fold: its number is -1.
-    """
-    codes = np.arange(n) if codes is None else codes
-    first = np.unique(codes, return_index=True)[1]
-    groups, count = np.unique(codes, return_inverse=True)[1], len(first)
-    order = np.random.default_rng(0).permutation(count)
-    of_groups = np.arange(count) % _FOLDS
-    folds = np.empty(count, dtype=np.intp)
-    if strata is None:
-        folds[order] = of_groups
-    else:
-        own = strata[first]
-        folds[order[np.argsort(own[order], kind="stable")]] = of_groups
-        labels, sizes = np.unique(own, return_counts=True)
-        folds[np.isin(own, labels[sizes == 1])] = -1
-    return folds[groups]
 
 
 def matrix_of(problem: MachineProblem, fit_intercept: bool) -> Any:

@@ -14,15 +14,12 @@ from mercer.exceptions import NumericalWarning, warn
 from mercer.linalg.low_rank import LowRankMatrix
 from mercer.models.machine.data import Data
 from mercer.penalties import HalfSquare, Penalty
+from mercer.solvers.machine_fit import takes_products
 from mercer.solvers.newton.machine import Solution, SpanMachine, cancels
 from mercer.solvers.newton.method import Start, State
 from mercer.solvers.newton.penalty import effective_alpha
 from mercer.solvers.newton.products import Products
 
-# Number of classes up to which a step on few rows takes one factor for each class.
-_FEW_CLASSES = 8
-# Number of rows up to which a step with few classes takes one factor for each class.
-_FEW_ROWS = 500
 # Tolerance of the warm start, which is the minimum with a low-rank matrix.
 _NEAR = 1e-2
 # Largest relative error of the low-rank matrix in the values at the warm start.
@@ -143,8 +140,8 @@ def problem_in_memory(gram: Array, data: Data, fit_intercept: bool) -> GramProbl
         # Any constant may be added to the kernel: without the mean, more digits are left.
         means = gram.mean(axis=0)
         gram -= means + means[:, None] - means.mean()
-    many = data.task.joint and (data.task.n_outputs > _FEW_CLASSES or len(gram) > _FEW_ROWS)
-    matrix = Products.of_array(gram) if many else gram
+    by_products = data.task.joint and takes_products(data.task.n_outputs, len(gram))
+    matrix = Products.of_array(gram) if by_products else gram
     return GramProblem(matrix, diagonal, means, data, fit_intercept, gram)
 
 

@@ -19,13 +19,12 @@ from mercer.models.machine.comparison import (
     LeaveOneOut,
     Path,
     compared,
-    folds_of,
     matrix_of,
 )
 from mercer.models.machine.data import Data, Rows
 from mercer.models.machine.fitting import GramProblem, MachineProblem
 from mercer.penalties import HalfSquare
-from mercer.rows.left_out import copies, group_codes
+from mercer.rows.left_out import copies, folds_of, group_codes
 from mercer.solvers.newton.method import Start
 from mercer.solvers.protocol import default_alphas
 

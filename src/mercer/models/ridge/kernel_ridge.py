@@ -18,7 +18,7 @@ from mercer.kernels.names import KernelLike
 from mercer.models.length_scales import candidates, checked_alphas, end_of_alphas, end_of_lengths
 from mercer.models.representer import FeatureRepresenterModel
 from mercer.models.results import RidgePath
-from mercer.models.ridge.default_kernels import compared_rows, default_kernels
+from mercer.models.ridge.default_kernels import COMPARED_ROWS, compared_rows, default_kernels
 from mercer.models.ridge.diagnostics import RidgeDiagnostics, Training
 from mercer.rows.left_out import LeftOut, group_codes, left_out
 from mercer.rows.rows import InMemory, RowBlock, RowSource
@@ -28,7 +28,7 @@ from mercer.solvers.protocol import RidgeAnswer, RidgeTask, Solver, as_solver, c
 from mercer.streams.sources import Given, named_columns
 from mercer.streams.targets import NoTargets, Numbers
 
-_CRITERIA = ("loo", "gcv")
+_CRITERIA = ("loo", "cv", "gcv")
 _REPAIRS = ("raise", "clip", "flip", "shift")
 
 
@@ -46,24 +46,26 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     kernel : Kernel, str or callable, optional
         Any kernel; by default ``RBF(length_scale="columns")``, or `table_kernel` of a data frame
         with other columns than numbers or with missing values. It says what X may be. Without a
-        kernel, "loo" compares two: the RBF with a Laplacian kernel, or the kernel of a table with
-        that of its decorrelated numbers. Of more than 300 rows, 300 decide.
-    alpha : float or {"loo", "gcv"}, default=1.0
+        kernel, "loo" and "cv" compare two: the RBF with a Laplacian kernel, or the kernel of a
+        table with that of its decorrelated numbers. Of more than 300 rows, 300 decide.
+    alpha : float or {"loo", "cv", "gcv"}, default=1.0
         Weight of the squared norm. 0 gives the interpolant of least norm (least squares where no
         function interpolates). "loo" takes the alpha of `alphas` with the least mean squared
-        leave-one-out error, "gcv" that with the least generalised cross-validation error; both
+        leave-one-out error, "cv" that with the least error over five folds, which are the same at
+        every fit, and "gcv" that with the least generalised cross-validation error. All of them
         reduce the matrix once for all alphas. Errors of several targets are averaged, each divided
         by the variance of the target.
     fit_intercept : bool, default=True
         Whether to fit the constant b, which is not penalised.
     alphas : array-like of float, optional
-        The grid for "loo" and "gcv". By default 25 values, evenly spaced in logarithm, from 1e-8
-        (or n times the rounding unit of the data, if that is more) to n times the mean of w_i K_ii,
-        the same for all kernels of a search: K is that of the first.
+        The grid for "loo", "cv" and "gcv". By default 25 values, evenly spaced in logarithm, from
+        1e-8 (or n times the rounding unit of the data, if that is more) to n times the mean of
+        w_i K_ii, the same for all kernels of a search: K is that of the first.
     length_scales : "auto", sequence or dict, optional
-        Length-scales searched together with alpha, by GCV if ``alpha="gcv"``, by leave-one-out
-        otherwise. "auto" multiplies every ``length_scale`` in the kernel that is not `Fixed` by
-        eleven factors from 1/8 to 4, the same for all. A sequence holds values tried in turn for
+        Length-scales searched together with alpha, by the criterion of alpha, or by leave-one-out
+        if alpha is a number. "auto" multiplies every ``length_scale`` in the kernel that is not
+        `Fixed` by eleven factors from 1/8 to 4, the same for all; a kernel that has none is left as
+        it is. A sequence holds values tried in turn for
         all of them; a dictionary maps paths such as ``"rbf__length_scale"`` to values, of which
         all combinations are tried.
     psd : {"raise", "clip", "flip", "shift"}, default="raise"
@@ -142,7 +144,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     predict would make the least alpha seem best. So repeated rows choose what one row chooses with
     the sum of their weights. If rows belong together without being equal, such as the repeated
     measurements of a person, pass ``groups``: whole groups are then left out. Rows in blocks are
-    left out one by one.
+    left out one by one. The folds of "cv" keep copies and groups together.
 
     If the least alpha of the default grid wins, the data seem to have no noise; there is a warning
     if near copies of rows may be the reason. If the largest wins, the data show nothing but noise
@@ -183,7 +185,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     def __init__(
         self,
         kernel: KernelLike = None,
-        alpha: float | Literal["loo", "gcv"] = 1.0,
+        alpha: float | Literal["loo", "cv", "gcv"] = 1.0,
         fit_intercept: bool = True,
         *,
         alphas: ArrayLike | None = None,
@@ -234,7 +236,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             self.solver_ = self._chosen_solver(rows, kernels, searches=self._searches)
             with self._iterations(X, y, None) as report:
                 groups = self._training.groups
-                out = left_out(self.kernel_, rows, groups) if self._searches else None
+                folds = self.alpha == "cv"
+                out = left_out(self.kernel_, rows, groups, folds) if self._searches else None
                 tasks = [self._task(kernel, rows, report, out) for kernel in kernels]
                 if self._searches:
                     searched = self.solver_.search(tasks)
@@ -332,6 +335,11 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         if stream is not None:
             if groups is not None:
                 raise DataError(f"{owner}: groups need rows in memory; pass arrays.")
+            if self.alpha == "cv":
+                raise DataError(
+                    f'{owner}: alpha = "cv" leaves out folds of rows in memory, and they come in '
+                    'blocks; pass alpha="loo", or arrays.'
+                )
             rows = stream
             self._is_vector = getattr(stream.survey.targets, "shape", None) == ()
             statistics = stream.statistics
@@ -370,7 +378,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             rows,
             self._training.fit_intercept,
             _given_alphas(self),
-            "gcv" if self.alpha == "gcv" else "loo",
+            self.alpha if isinstance(self.alpha, str) else "loo",
             compares=self._searches,
             report=None
             if report is None
@@ -408,7 +416,10 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
         """The fit, as solvers price it."""
         smallest = float(_given_alphas(self).min(initial=np.inf))
         kernel = kernels[0] if len(kernels) == 1 else widest(kernels, rows)
-        return RidgeFit(kernel, rows, smallest, searches, len(kernels))
+        chooses = searches and self.kernel is None and self.length_scales is None
+        pilot = (2, COMPARED_ROWS) if chooses and len(kernels) == 1 < len(rows) else (0, 0)
+        folds = self.alpha == "cv"
+        return RidgeFit(kernel, rows, smallest, searches, len(kernels), pilot, folds)
 
     def _chosen_solver(
         self, rows: RowSource, kernels: Sequence[Kernel], *, searches: bool
@@ -448,7 +459,7 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             if self.alpha not in _CRITERIA:
                 raise ParameterError(
                     f"{owner}: alpha = {self.alpha!r} is unknown; pass a number >= 0, "
-                    '"loo" or "gcv".'
+                    '"loo", "cv" or "gcv".'
                 )
         else:
             example = '1.0, 0 to interpolate, or "loo" to have it chosen'
@@ -506,7 +517,7 @@ def _candidates(
             kernel = model._kernel_or_default(model.kernel, rows.first_row)
         given = candidates(kernel, model.length_scales, model.kernel_)
         return tuple(map(rows.resolve, given))
-    if model.kernel is not None or model.alpha != "loo":
+    if model.kernel is not None or model.alpha not in ("loo", "cv"):
         return (model.kernel_,)
     kernels = default_kernels(model.kernel_, X, rows)
     some = compared_rows(rows) if len(kernels) > 1 else None
@@ -515,7 +526,8 @@ def _candidates(
     if not chooses:
         return kernels[-1:]
     part, groups = InMemory(rows.rows_at(some)), model._training.groups
-    out = left_out(model.kernel_, part, None if groups is None else groups[some])
+    groups = None if groups is None else groups[some]
+    out = left_out(model.kernel_, part, groups, model.alpha == "cv")
     tasks = [model._task(kernel, part, out=out) for kernel in kernels]
     return (kernels[Cholesky().search(tasks).best],)
 

@@ -11,7 +11,7 @@ from sklearn.base import OutlierMixin
 
 from mercer import checks
 from mercer.arrays import Float64Array as Array
-from mercer.estimator.base import store
+from mercer.estimator.base import store, tagged_kernel
 from mercer.estimator.iterative import with_callbacks
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
@@ -223,7 +223,7 @@ class SVDD(SupportVectorDetector):
                 f"{type(self).__name__}: psd = {self.psd!r} is not possible, because a repair says "
                 "nothing of k(x, x) of new rows; use OneClassSVM, which does not need it."
             )
-        kernel = self._tagged_kernel()
+        kernel = tagged_kernel(self)
         if isinstance(kernel, Kernel) and kernel.input_tags()["pairwise"]:
             raise ParameterError(
                 f"{type(self).__name__}: kernel = {self.kernel!r} takes a matrix as X, whose rows "

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve
+from scipy.linalg import lapack
 
 from mercer.arrays import EPS, Array
 from mercer.linalg.line_search import length_to_minimum
@@ -42,6 +42,8 @@ Mask = NDArray[np.bool_]
 
 # Ratio of successive smoothing widths.
 _FALL = 0.1
+# First width of a warm start, relative to that of a start from a constant.
+_WARM = 0.1
 # Smallest width, relative to the first.
 _LEAST = 1e-13
 # Largest number of Newton steps per width.
@@ -76,7 +78,8 @@ class Kinks:
 
     def slopes(self, residuals: Array, gamma: float) -> Array:
         """The slopes of the smoothed terms at values with these distances from the kinks."""
-        return np.clip(self.weight * residuals / gamma, self.low, self.high)
+        # For few rows this takes a third of the time of numpy.clip.
+        return np.minimum(np.maximum(self.weight * residuals / gamma, self.low), self.high)
 
     def are_free(self, slopes: Array) -> Mask:
         """Which slopes are strictly between their bounds."""
@@ -99,7 +102,8 @@ def minimise(
 ) -> Iterator[State]:
     """Yield the state after every Newton step, until the duality gap is small."""
     problem = _Problem(gram, kinks, alpha, fit_intercept)
-    scale = gamma = problem.scale
+    scale = problem.scale
+    gamma = _WARM * scale if start[0].any() else scale
     point = problem.at(start[0][:, 0], float(start[1][0]))
     certificate = Certificate(tol, problem.constant_loss)
     steps = 0
@@ -234,6 +238,8 @@ class _Problem:
         """The slopes and the intercept that solve Newton's equations in the free slopes."""
         kinks, n = self.kinks, len(self.gram)
         fixed = np.where(free, 0.0, slopes)
+        if not free.any():
+            return fixed, intercept
         rows, missing = kinks.rows[free], -float(fixed.sum())
         others = self.times_gram(kinks.coefficients(fixed, n)) + intercept
         right = kinks.values_at_rows(others)[free] - kinks.location[free]
@@ -320,8 +326,8 @@ def _solve_shifted(matrix: Array, ridge: Array, right: Array) -> Array:
     """Solve (matrix + diag(ridge)) x = right; for a zero ridge, refine to remove jitter."""
     shifted = matrix.copy()
     shifted.flat[:: len(matrix) + 1] += ridge
-    factor = factorised(shifted)
-    solution = cho_solve(factor, right)
+    upper, _ = factorised(shifted)
+    solution, _ = lapack.dpotrs(upper, right)
     for _ in range(_REFINEMENTS if not np.any(ridge) else 0):
-        solution = solution + cho_solve(factor, right - matrix @ solution)
+        solution = solution + lapack.dpotrs(upper, right - matrix @ solution)[0]
     return np.asarray(solution)

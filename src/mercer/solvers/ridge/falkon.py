@@ -163,13 +163,18 @@ def _independent(square: Array, tol: float) -> Whitening:
     return whiten(square, tol=tol)
 
 
+def sample_size(m: int) -> int:
+    """The number of rows of the sample, if there are as many, for m landmarks."""
+    return max(_LEAST_ROWS * m, min(_MOST_ROWS * m, _SAMPLE_VALUES // m))
+
+
 def _covariance(task: RidgeTask, features: LandmarkFeatures) -> tuple[Array, float]:
     """Estimate the sum of w phi phi' over all rows, centred with an intercept, from a sample.
 
     Also return the share of the trace of K of the sample that the features do not explain.
     """
     m = features.width
-    size = max(_LEAST_ROWS * m, min(_MOST_ROWS * m, _SAMPLE_VALUES // m))
+    size = sample_size(m)
     summand = FeatureMoments(features, m, task.middle, task.kernel)
     sums, trace = task.of_sample(size, summand).terms
     squares = sums.used(fit_intercept=task.fit_intercept).squares

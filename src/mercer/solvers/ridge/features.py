@@ -179,11 +179,11 @@ class FeatureRidge(FeatureEquations):
         turned = about @ self.basis
         residuals: list[Array] = []
         if groups is not None:
-            for alpha in alphas:
-                plain = targets - about @ self.solve(alpha)
-                hat = np.append(self.gains(alpha), constant)
-                rows = np.column_stack([turned, np.ones(len(turned))])
-                residuals.append(_without_groups(rows, hat, mass, plain, groups))
+            rows = np.column_stack([turned, np.ones(len(turned))])
+            hats = [np.append(self.gains(alpha), constant) for alpha in alphas]
+            residuals = [targets - about @ self.solve(alpha) for alpha in alphas]
+            for members in members_of(groups):
+                _leave_group_out(members, rows, hats, mass, residuals)
             return residuals
         squares = turned**2
         for alpha in alphas:
@@ -242,21 +242,25 @@ def grouped_blocks(
         yield (dense, some.targets, some.weights), groups[rows]
 
 
-def _without_groups(rows: Array, hat: Array, mass: Array, residuals: Array, groups: Codes) -> Array:
-    """Residuals (I - H_gg W)^-1 r_g of groups, where H = B D B' with the rows of B.
+def _leave_group_out(
+    members: Codes, rows: Array, hats: Sequence[Array], mass: Array, residuals: Sequence[Array]
+) -> None:
+    """Replace residuals of a group, for each alpha, by (I - H_gg W)^-1 r_g, where H = B D B'.
 
-    For a group of more rows than features they are r + B (D^-1 - B'WB)^-1 B'W r (Woodbury).
+    For a group of more rows than features they are r + B (D^-1 - B'WB)^-1 B'W r (Woodbury), and
+    B'WB is the same for all alphas.
     """
-    kept, result = hat > 0, np.empty_like(residuals)
-    columns, gains = rows[:, kept], hat[kept]
-    for members in members_of(groups):
-        b, w, r = columns[members], mass[members, None], residuals[members]
-        if len(members) <= len(gains):
-            result[members] = np.linalg.solve(np.eye(len(members)) - (b * gains) @ (w * b).T, r)
+    b, w = rows[members], mass[members, None]
+    squares = b.T @ (w * b) if len(members) > b.shape[1] else None
+    for hat, at_alpha in zip(hats, residuals, strict=True):
+        kept, r = hat > 0, at_alpha[members]
+        columns, gains = b[:, kept], hat[kept]
+        if squares is None:
+            entries = (columns * gains) @ (w * columns).T
+            at_alpha[members] = np.linalg.solve(np.eye(len(members)) - entries, r)
         else:
-            rest = np.diag(1 / gains) - b.T @ (w * b)
-            result[members] = r + b @ np.linalg.solve(rest, b.T @ (w * r))
-    return result
+            rest = np.diag(1 / gains) - squares[np.ix_(kept, kept)]
+            at_alpha[members] = r + columns @ np.linalg.solve(rest, columns.T @ (w * r))
 
 
 def feature_equations(

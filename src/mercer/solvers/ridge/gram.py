@@ -153,14 +153,14 @@ class RidgeProblem:
 
     @single_blas()
     def errors(self, alphas: Array, criterion: str) -> Array:
-        """What "loo" or "gcv" minimises at each alpha: mean squared errors, averaged over targets.
+        """What a criterion minimises at each alpha: mean squared errors, averaged over targets.
 
         Each target counts in its own unit: by the inverse of its variance.
         """
         # Where alpha is below the rounding error, eigenvalues are needed: small ones are zero.
         largest = self.mean_diagonal * self.n_rows
         form: EigenRidge | Tridiagonal
-        if self.groups is not None and criterion == "loo":
+        if self.groups is not None and criterion != "gcv":
             by_target = self.spectrum().loo_errors(self.targets, alphas, self.groups)
             return self.averaged(by_target)
         if (

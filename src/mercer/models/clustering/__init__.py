@@ -1,0 +1,1 @@
+"""Clusters in feature space, and rows that are far from all others."""

@@ -1,0 +1,1 @@
+"""Discriminant analysis in feature space."""
