@@ -83,6 +83,9 @@ def test_the_constructor_in_the_source_is_the_one_that_runs(kernel: type[Kernel]
         defaults = [p.default for p in signature.values() if p.default is not p.empty]
         for node, default in zip(written.defaults, defaults, strict=True):
             value = ast.literal_eval(node)
+            if value is ...:  # stands for a kernel
+                assert isinstance(default, Kernel)
+                continue
             assert (list(value) if isinstance(value, tuple) else value) == default
 
 

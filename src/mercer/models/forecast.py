@@ -16,6 +16,9 @@ from mercer.estimator.base import KernelEstimator
 from mercer.exceptions import DataTypeError, ParameterTypeError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.models.clustering.kernel_kmeans import KernelKMeans
+from mercer.models.clustering.novelty import KernelNovelty
+from mercer.models.clustering.spectral import SpectralClustering
 from mercer.models.kernel_regression.nadaraya_watson import NadarayaWatson
 from mercer.models.length_scales import free_lengths
 from mercer.models.online.base import OnlineModel
@@ -76,6 +79,9 @@ _FITS: tuple[tuple[type, _Fit], ...] = (
         NadarayaWatson,
         _Fit(245.0, row_size=1e3, row_seconds=5e-5, matrices=3.7, most_rows=_STORED_ROWS),
     ),
+    (KernelNovelty, _Fit(1.5, row_size=140.0)),
+    (KernelKMeans, _Fit(6.0, row_size=550.0)),
+    (SpectralClustering, _Fit(45.0, row_size=2.8e3, matrices=1.1, most_rows=4096)),
     (KernelPerceptron, _Fit(0.0, size=1.5e6, row_size=3e3, row_seconds=4.5e-4, stored=1.2)),
     (OnlineModel, _Fit(0.45, size=1.5e6, row_size=250.0, row_seconds=1.2e-6)),
 )
@@ -139,6 +145,8 @@ def _adapted(model: Any, fit: _Fit, y: ArrayLike | None) -> _Fit:
     """The cost with the classes, and with the parameters of the model that change it."""
     if isinstance(model, SupportVectorDetector):  # a share nu of the rows are support vectors
         return replace(fit, pairs=2 * float(model.nu) * fit.pairs)
+    if isinstance(model, KernelKMeans):
+        return replace(fit, fits=float(model.n_init))
     if not isinstance(model, SupportVectorClassifier):
         return fit
     fits, rows = (_FOLD_FITS, _FOLD_ROWS) if model.probability else (1.0, 1.0)

@@ -189,6 +189,8 @@ class _DualCoefficients:
     """
 
     def __get__(self, model: Any, owner: type) -> Any:
+        if model is None:
+            return self
         if getattr(model, "_function", None) is None:
             raise AttributeError(f"{owner.__name__!r} object has no attribute 'dual_coef_'")
         raise AttributeError(

@@ -128,10 +128,10 @@ def test_other_columns_do_not_move() -> None:
 
 
 def test_an_unknown_choice_of_landmarks_lists_learn() -> None:
-    with pytest.raises(ParameterError, match="'leverage', 'learn', row numbers"):
+    with pytest.raises(ParameterError, match="'leverage', 'thin', 'learn', row numbers"):
         GP(solver=S.NystromSolver(3, "nearest")).fit(np.arange(9.0)[:, None], np.arange(9.0))
     ridge = mc.KernelRidge(solver=S.NystromSolver(3, "nearest"))  # which moves no landmarks
-    with pytest.raises(ParameterError, match="'leverage', row numbers"):
+    with pytest.raises(ParameterError, match="'leverage', 'thin', row numbers"):
         ridge.fit(np.arange(9.0)[:, None], np.arange(9.0))
 
 

@@ -301,7 +301,7 @@ def test_many_classes_by_iterations_are_those_of_factors(
     model = mc.KernelLogisticRegression(mc.RBF(1.0), alpha, fit_intercept)
     iterated = clone(model).fit(rows, labels, weights)
     assert iterated.converged_
-    monkeypatch.setattr("mercer.models.machine.fitting._FEW_CLASSES", 20)
+    monkeypatch.setattr("mercer.solvers.machine_fit._FEW_FUNCTIONS", 20)
     exact = clone(model).fit(rows, labels, weights)
     np.testing.assert_allclose(
         iterated.predict_proba(rows), exact.predict_proba(rows), rtol=1e-5, atol=1e-8

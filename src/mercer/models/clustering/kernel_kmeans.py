@@ -77,7 +77,7 @@ class KernelKMeans(
         50,000 rows.
     n_landmarks : int, default=1000
         The number of landmarks.
-    random_state : int, RandomState, Generator or None, default=None
+    random_state : int, RandomState, Generator or None, default=0
         The random numbers of seeds and landmarks.
     degree, gamma, coef0 : int, float or str, and float
         Of a kernel that is named, as in `SVC`.
@@ -141,7 +141,7 @@ class KernelKMeans(
         max_iter: int = 300,
         solver: Literal["auto", "exact", "landmarks"] = "auto",
         n_landmarks: int = _LANDMARKS,
-        random_state: Any = None,
+        random_state: Any = 0,
         degree: int = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,

@@ -55,7 +55,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         balls. By default all rows are linked.
     n_init : int, default=10
         The number of starts of k-means.
-    random_state : int, RandomState, Generator or None, default=None
+    random_state : int, RandomState, Generator or None, default=0
         The random numbers.
     degree, gamma, coef0 : int, float or str, and float
         Of a kernel that is named, as in `SVC`.
@@ -114,7 +114,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         *,
         n_neighbors: int | None = None,
         n_init: int = 10,
-        random_state: Any = None,
+        random_state: Any = 0,
         degree: int = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,

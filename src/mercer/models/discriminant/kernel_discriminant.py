@@ -25,6 +25,7 @@ from mercer.kernels.names import KernelLike
 from mercer.kernels.points import Points
 from mercer.models.representer import ScoredClassifier
 from mercer.models.ridge.kernel_ridge import KernelRidge
+from mercer.solvers.forecast import Forecast
 
 # Added to variances within classes, relative to their mean: rows of a class may have equal values.
 _FLOOR = 1e-9
@@ -153,19 +154,27 @@ class KernelDiscriminantAnalysis(
             self._check_components()
             self.priors_ = self._checked_priors(labels, weights)
             indicators = (labels[:, None] == self.classes_).astype(np.float64)
-            self.ridge_ = KernelRidge(
-                kernel,
-                self.alpha,
-                alphas=self.alphas,
-                length_scales=self.length_scales,
-                solver=self.solver,
-            ).fit(points, indicators, given)
+            self.ridge_ = self._ridge(kernel).fit(points, indicators, given)
             values = _values(self.ridge_, points, indicators)
             directions = Directions.of(values, indicators * weights[:, None])
             self._directions = directions
             self.means_ = directions.means
             self.explained_variance_ratio_ = directions.shares
         return self
+
+    def _ridge(self, kernel: Kernel) -> KernelRidge:
+        """The regression, before it is fitted."""
+        return KernelRidge(
+            kernel,
+            self.alpha,
+            alphas=self.alphas,
+            length_scales=self.length_scales,
+            solver=self.solver,
+        )
+
+    def _forecast_for(self, X: Any, y: Any = None) -> Forecast:
+        """The cost of the regression, which is that of the fit."""
+        return self._ridge(self._kernel_or_default(self.kernel, X))._forecast_for(X)
 
     def _check_components(self) -> None:
         owner, most = type(self).__name__, len(self.classes_) - 1
