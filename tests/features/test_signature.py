@@ -98,7 +98,7 @@ def test_series_in_blocks_and_columns_have_features() -> None:
 @pytest.mark.parametrize(
     "kernel",
     [
-        mc.Signature(method="pde"),
+        mc.Signature(method="pde", refinement=4),
         mc.GlobalAlignment(1.0),
         mc.Signature().normalized(),
         mc.Signature() * mc.Signature(2),

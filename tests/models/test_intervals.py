@@ -67,3 +67,15 @@ def test_intervals_cover_as_often_as_they_say(kind: str) -> None:
     inside = coverage_of(kind, draws)
     assert inside >= binom.ppf(1e-6, draws, 0.8)
     assert inside <= binom.ppf(1 - 1e-6, draws, 0.86)
+
+
+@pytest.mark.filterwarnings("ignore:KernelRidge. n_landmarks:mercer.exceptions.MercerWarning")
+@pytest.mark.parametrize("solver", ["nystrom", "falkon", "conjugate_gradient"])
+def test_all_rows_as_landmarks_give_the_intervals_of_the_exact_fit(solver: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (80, 1))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=80)
+    new = np.linspace(-2, 2, 9)[:, None]
+    exact = mc.KernelRidge(mc.RBF(1.0), 0.1).fit(X, y).predict_interval(new)
+    others = mc.KernelRidge(mc.RBF(1.0), 0.1, solver=solver).fit(X, y).predict_interval(new)
+    np.testing.assert_allclose(others, exact, atol=1e-4)

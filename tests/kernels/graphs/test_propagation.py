@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 
 import graph_loops as loops
 import mercer as mc
+from mercer.exceptions import ParameterError
 
 CASES = loops.random_cases(14, 15, loops=True)
 
@@ -45,3 +46,8 @@ def test_wide_bins_hold_all_nodes_and_narrow_ones_tell_all_apart() -> None:
 def test_numbers_of_attributes_that_differ_have_nothing_in_common() -> None:
     one, two = (mc.Graph([], node_attributes=np.zeros((1, d))) for d in (1, 2))
     assert mc.Propagation(0, 1e9)([one], [two]).item() == 0
+
+
+def test_attributes_have_to_be_named() -> None:
+    with pytest.raises(ParameterError, match="node_attributes = None"):
+        mc.Propagation(node_attributes=None)([mc.Graph([(0, 1)])])

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import iv
 
 import mercer as mc
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, NumericalWarning, ParameterError
 from mercer.kernels.series import signature as signature_module
 from mercer.testing import check_kernel
 from series_oracles import matrix, random_series, signature, static_equation, static_signature
@@ -95,6 +95,7 @@ def test_static_kernels_solve_the_equation(refinement: int) -> None:
     assert_allclose(k(X, Y), wanted, rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:Signature. steps of length:mercer.exceptions.NumericalWarning")
 @pytest.mark.parametrize("method", ["truncated", "pde"])
 def test_static_kernels_are_those_of_their_features(method: str) -> None:
     k = mc.Signature(method=method, layout="time,channels")
@@ -187,3 +188,22 @@ def test_the_median_scales_series() -> None:
     assert mc.Signature(length_scale="median").resolve(series).length_scale == 2.0
     with pytest.raises(ParameterError, match="depth"):
         mc.Signature(7)
+
+
+def test_long_steps_of_the_equation_give_a_warning_with_the_remedy() -> None:
+    zigzag = [[0.0, 2.0] * 5 + [0.0]]
+    with pytest.warns(NumericalWarning, match="pass refinement=2"):
+        mc.Signature(method="pde", refinement=1)(zigzag)
+    assert mc.Signature(method="pde", refinement=2)(zigzag).item() == pytest.approx(1, abs=0.5)
+    assert mc.Signature(method="pde").is_psd is None
+    assert mc.Signature().is_psd
+
+
+def test_norms_without_digits_are_refused() -> None:
+    rng = np.random.default_rng(5)
+    rough = 100 * rng.normal(size=(20, 200))
+    rough[:, -1] = rough[:, 0] + rng.normal(size=20)
+    with pytest.raises(DataError, match="raise length_scale"):
+        mc.Signature()(rough)
+    with pytest.raises(DataError, match="at least 1"):
+        mc.Signature().diag(rough)

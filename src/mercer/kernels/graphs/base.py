@@ -52,7 +52,10 @@ def encoded(
     `uses` are the parts of a graph that the kernel uses: edge_labels, edge_weights, directed. The
     others are refused by their names.
     """
-    names = Names(*(getattr(kernel, name, None) for name in Names.__dataclass_fields__))
+    # Weights are read, and refused, also by kernels that have no name for them.
+    defaults = {"edge_weight": "weight"}
+    fields = Names.__dataclass_fields__
+    names = Names(*(getattr(kernel, name, defaults.get(name)) for name in fields))
     batch = _of_plain_pairs(objects, names, both)
     if batch is not None:
         return batch if names.node_label is not None else replace(batch, labels=None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer import _core
+from mercer.exceptions import ParameterError
 from mercer.kernels.graphs.base import Name, encoded, sparse_counts
 from mercer.kernels.parameters import Integer, Positive
 from mercer.kernels.structured import FeatureKernel
@@ -69,6 +70,11 @@ class Propagation(FeatureKernel):
 
     def features(self, objects: list[Any]) -> Any:
         """Return the counts of bins, and their hashes."""
+        if self.node_attributes is None:
+            raise ParameterError(
+                "Propagation: node_attributes = None, but the kernel compares attributes; name "
+                "them, or use WeisfeilerLehman for labels."
+            )
         batch = encoded(self, objects, ("edge_weights",))
         attributes = np.empty((0, 1)) if batch.attributes is None else batch.attributes
         rng = np.random.default_rng(self.random_state)

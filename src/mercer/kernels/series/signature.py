@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from mercer import _core
 from mercer.arrays import AnyArray as Array
+from mercer.exceptions import DataError, NumericalWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.heuristics import Scatter
@@ -29,6 +31,10 @@ from mercer.sampling import blocks
 _SERIES = 64
 #: Number of values of the static kernel that are held at once.
 _STATIC_VALUES = 2**21
+#: Squared length of a step of the grid above which the equation is solved too coarsely.
+_LONG_STEP = 0.25
+#: Rounding error of k(x, x), which is at least 1, that is allowed.
+_NORM_ERROR = 1e-3
 
 
 class Signature(SeriesKernel):
@@ -41,8 +47,9 @@ class Signature(SeriesKernel):
 
     A series is the path of straight lines between its points. Its signature does not depend on the
     place where the path begins, nor on the speed along it: a repeated point changes nothing. The
-    kernel is positive semi-definite; solved as an equation it is so up to the error of the grid.
-    Long or rough paths have large values: raise ``length_scale``, or take ``.normalized()``.
+    kernel is positive semi-definite. Solved as an equation it has the error of the grid, which is
+    large for long steps; a warning then names the ``refinement`` to take. Long or rough paths have
+    large values: raise ``length_scale``, or take ``.normalized()``.
 
     Parameters
     ----------
@@ -109,28 +116,57 @@ class Signature(SeriesKernel):
 
     @property
     def is_psd(self) -> bool | None:
-        """Whether the kernel is valid: it is where the static kernel is."""
-        return True if self.static.is_psd else None
+        """Whether the kernel is valid: exactly with a valid static kernel; not known for "pde"."""
+        return True if self.static.is_psd and self.method == "truncated" else None
 
     def pairs(self, A: Series, B: Series) -> Array:
         """Return the kernel of all pairs."""
-        if _is_linear(self):
-            return _signatures(self, A, B)
-        return _static_signatures(self, A, B)
+        K = _signatures(self, A, B) if _is_linear(self) else _static_signatures(self, A, B)
+        if A is B:
+            _require_norms(self, K.diagonal())
+        return K
 
     def diagonal(self, A: Series) -> Array:
         """Return k(x, x) for every series."""
-        if _is_linear(self):
-            return _signatures(self, A, None)
-        singles = (A.take(slice(i, i + 1)) for i in range(len(A)))
-        return np.array([self.pairs(x, x).item() for x in singles])
+        if not _is_linear(self):
+            singles = (A.take(slice(i, i + 1)) for i in range(len(A)))
+            return np.array([self.pairs(x, x).item() for x in singles])
+        norms = _signatures(self, A, None)
+        _require_norms(self, norms)
+        return norms
 
     def _prepared(self, series: Series) -> Series:
         paths = [_path(self, series[i] / self.length_scale) for i in range(len(series))]
+        if self.method == "pde" and _is_linear(self):
+            _warn_of_long_steps(self, paths)
         return Series.joined(paths, width=paths[0].shape[1])
 
     def _from_data(self, rule: str, scatter: Scatter) -> float:
         return typical_distance(scatter.spread())
+
+
+def _require_norms(kernel: Signature, norms: Array) -> None:
+    """Refuse squared norms of signatures below 1, their first term: rounding took all digits."""
+    least = float(np.min(norms, initial=1.0))
+    if not least >= 1 - _NORM_ERROR:
+        raise DataError(
+            f"Signature: k(x, x) = {least:.3g} for a series, but it is at least 1: large terms of "
+            f"both signs cancel; raise length_scale, now {kernel.length_scale:.3g}"
+            + (", or refinement." if kernel.method == "pde" else ".")
+        )
+
+
+def _warn_of_long_steps(kernel: Signature, paths: list[Array]) -> None:
+    """Warn of increments for which the equation is solved on too coarse a grid."""
+    longest = max(float(np.square(steps).sum(axis=1).max(initial=0.0)) for steps in paths)
+    needed = math.ceil(math.log(max(longest / _LONG_STEP, 1.0), 4))
+    if needed > kernel.refinement:
+        warn(
+            f"Signature: steps of length {math.sqrt(longest):.2g} are too long for refinement = "
+            f"{kernel.refinement}, so that values may be far off; pass refinement={needed}, or "
+            "raise length_scale.",
+            NumericalWarning,
+        )
 
 
 def _is_linear(kernel: Signature) -> bool:

@@ -34,7 +34,7 @@ from mercer.landmarks.selection import require_no_noise, select_points
 from mercer.linalg.blocked import multiply
 from mercer.linalg.eigenpairs import leading_eigenpairs
 from mercer.models.decomposition.preimages import fixed_points, learned_inverse, numeric_rows
-from mercer.parallel import cached_property
+from mercer.parallel import cached_property, single_blas
 from mercer.sampling import blocks, random_numbers, uniform_rows
 
 _SOLVERS = ("auto", "dense", "truncated", "landmarks")
@@ -289,12 +289,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimat
                 f"{owner}: the scores have {scores.shape[1]} columns, but there are "
                 f"{self.n_components_} components; pass scores as transform returns them."
             )
-        start = np.asarray(self._inverse(scores))
-        if self.preimage == "ridge":
-            return start
-        rows = numeric_rows(self.points_, owner)
-        weights = scores @ self.dual_coef_.T + self._components.mean_coef
-        return fixed_points(owner, self.kernel_, self.points_, rows, weights, start)
+        with single_blas():
+            start = np.asarray(self._inverse(scores))
+            if self.preimage == "ridge":
+                return start
+            rows = numeric_rows(self.points_, owner)
+            weights = scores @ self.dual_coef_.T + self._components.mean_coef
+            return fixed_points(owner, self.kernel_, self.points_, rows, weights, start)
 
     @cached_property
     def _inverse(self) -> Callable[[Array], Array]:

@@ -233,8 +233,9 @@ def _residuals_alone(model: RidgeDiagnostics, part: RowBlock) -> Array:
     if maps is None or model.alpha_ == 0:
         problem = _fitted_problem(model, LeftOut(part, groups=groups))
         return problem.leave_one_out(model.alpha_ + model.jitter_).residuals
-    dual = model.dual_coef_.reshape(len(part), -1)
-    return maps.leave_one_out(np.asarray(dual, dtype=np.float64), groups)
+    # Landmarks that others explain have no coefficients of their own: those of all rows follow.
+    dual = model.dual_coef_ if model.solver_.is_dense else maps.dual @ model._training.targets
+    return maps.leave_one_out(np.asarray(dual, dtype=np.float64).reshape(len(part), -1), groups)
 
 
 def _shares(model: RidgeDiagnostics, points: Points) -> Array:
