@@ -234,7 +234,7 @@ def _residuals_alone(model: RidgeDiagnostics, part: RowBlock) -> Array:
         problem = _fitted_problem(model, LeftOut(part, groups=groups))
         return problem.leave_one_out(model.alpha_ + model.jitter_).residuals
     # Landmarks that others explain have no coefficients of their own: those of all rows follow.
-    dual = model.dual_coef_ if model.solver_.is_dense else maps.dual @ model._training.targets
+    dual = model.dual_coef_ if model.solver_.is_dense else maps.dual @ part.targets
     return maps.leave_one_out(np.asarray(dual, dtype=np.float64).reshape(len(part), -1), groups)
 
 
