@@ -152,9 +152,9 @@ def _long() -> Iterator[Outcome]:
         )
 
 
-def long_gram(name: str) -> Callable[[], Any]:
-    """The call whose memory is measured."""
-    X = walks(2, LONG)
+def long_gram(name: str, n: int = LONG) -> Callable[[], Any]:
+    """The call whose memory is measured, for two series of length n."""
+    X = walks(2, n)
     kernel = _kernels(X[:, :100])[name]
     return lambda: kernel(X)
 
