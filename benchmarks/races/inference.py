@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -32,6 +33,8 @@ def races(settings: Settings) -> Iterator[Outcome]:
         yield _level("mmd_test", mc.inference.mmd_test, n, settings)
         yield _level("hsic_test", mc.inference.hsic_test, n, settings)
     yield _level("hsic_test", mc.inference.hsic_test, 500, settings, SIMULATIONS // 10)
+    compressed = partial(mc.inference.mmd_test, compress=True)
+    yield _level("mmd_test, compressed", compressed, 500, settings, SIMULATIONS // 2)
     for n, columns, name in product((80, 200), (1, 3), FUNCTIONS):
         yield _conditional_level(n, columns, name, settings)
 
