@@ -60,8 +60,8 @@ class WitnessDisplay(Display):
     >>> import mercer as mc
     >>> x, y = [0.0, 0.5, 1.0], [2.0, 2.5, 3.0]
     >>> display = mc.plot.WitnessDisplay.from_samples(x, y, mc.RBF(), grid_resolution=3)
-    >>> display.values.round(2).tolist()
-    [0.74, 0.0, -0.74]
+    >>> display.values[[0, -1]].round(2).tolist()
+    [0.67, -0.67]
     """
 
     x: NDArray[Any]
