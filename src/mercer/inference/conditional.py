@@ -79,8 +79,10 @@ def conditional_independence_test(
     columns of z, with independent noise of standard deviation 0.5. At the level 5%, the test
     rejected 3.5% to 6.5% of 200 samples of 80 and of 200 rows, but 12% for the quadratic function
     of three columns at 80 rows. Two constants of the test were chosen on such samples. Three other
-    functions, of two columns at 120 rows and of four at 300, gave 2% to 11% of 100 samples. With ``split=True`` and 80 rows it rejected 8% to 16% for one
-    column, and 15% to 93% for three.
+    functions, of two columns at 120 rows and of four at 300, gave 2% to 11% of 100 samples.
+
+    With ``split=True`` and 80 rows, the test rejected 8% to 16% of the first samples for one column
+    of z, and 15% to 93% for three.
 
     ``details["loo_error_x"]`` and ``details["loo_error_y"]`` are the shares of the variance of the
     features that the regressions leave unexplained.
