@@ -73,3 +73,10 @@ def test_gamma_has_the_moments() -> None:
     assert pvalue == pytest.approx(gamma(4.5, scale=1 / 3).sf(2.0))
     assert quantiles.mean() == pytest.approx(1.5, rel=1e-3)
     assert resampling.gamma_null(0.0, 0.0, 0.0, 3)[1] == 1.0
+
+
+def test_rounding_does_not_rank_rows_of_several_kernels() -> None:
+    noise = 1e-18 * rng().normal(size=(50, 2))
+    values, pvalues = resampling.aggregated(noise, np.ones(2))
+    assert len(np.unique(values)) == 1
+    assert pvalues.tolist() == [1.0, 1.0]

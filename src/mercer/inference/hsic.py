@@ -24,12 +24,10 @@ from mercer.inference.resampling import (
     permutations,
 )
 from mercer.inference.results import TestResult, gamma_result, result_of
-from mercer.inference.samples import kernels_for, paired, settings, sizes_of
+from mercer.inference.samples import features_of, kernels_for, paired, settings, sizes_of
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.landmarks.selection import KernelColumns
 from mercer.linalg.blocked import multiply
-from mercer.linalg.pivoted_cholesky import pivoted_cholesky
 from mercer.memory import require_matrix
 from mercer.sampling import RowNumbers, random_numbers
 
@@ -59,8 +57,12 @@ def hsic_test(
     """Test whether the rows of x and y that belong together are independent.
 
     Without kernels, the test aggregates RBFs at four bandwidths for x and four for y, 16 pairs. The
-    level is exact, as that of `mmd_test`. With more than 1,000 rows, permutations use up to 100
-    features of each kernel (pivoted Cholesky), and no matrix of all pairs is stored.
+    level is exact, as that of `mmd_test`.
+
+    Up to 1,000 rows, permutations use stored matrices of all pairs of rows. With more rows, they
+    use up to 100 features of each kernel (pivoted Cholesky), and no such matrix is stored. The
+    features leave out at most 1e-4 of the trace, unless 100 of them leave out more. The gamma
+    distribution stores no matrix, and the wild bootstrap stores all of them.
 
     Parameters
     ----------
@@ -200,14 +202,5 @@ def _centred_matrices(kernels: list[Kernel], points: Points) -> list[Array]:
 
 def _centred_features(kernel: Kernel, points: Points, rng: np.random.RandomState) -> Array:
     """Features F - mean with F F' close to the kernel matrix."""
-    access = KernelColumns(kernel, points)
-    low_rank = pivoted_cholesky(
-        access.columns,
-        access.diagonal,
-        min(_FEATURES, len(points)),
-        rng=rng,
-        tol=_LEFT_OUT,
-        entries=access.entries,
-    )
-    features = low_rank.factor.astype(np.float64, copy=False)
+    features = features_of(kernel, points, rng, _FEATURES, _LEFT_OUT)
     return np.asarray(features - features.mean(axis=0))

@@ -86,10 +86,14 @@ def rank_pvalues(statistics: Array, sizes: Array) -> Array:
 
     Differences below the rounding of terms of these sizes count as ties.
     """
-    unit = _ROUNDING * np.where(sizes > 0, sizes, 1.0)
-    steps = np.round(statistics / unit)
-    ranks: Array = rankdata(-steps, method="max", axis=0)
+    ranks: Array = rankdata(-_rounded(statistics, sizes), method="max", axis=0)
     return ranks / len(statistics)
+
+
+def _rounded(statistics: Array, sizes: Array) -> Array:
+    """Statistics without their rounding error."""
+    unit = _ROUNDING * np.where(sizes > 0, sizes, 1.0)
+    return np.asarray(np.round(statistics / unit) * unit)
 
 
 def aggregated(statistics: Array, sizes: Array) -> tuple[Array, Array]:
@@ -104,9 +108,9 @@ def aggregated(statistics: Array, sizes: Array) -> tuple[Array, Array]:
         The statistic of each row, and the p-value of each kernel at the first row.
     """
     pvalues = rank_pvalues(statistics, sizes)
+    statistics = _rounded(statistics, sizes)
     if statistics.shape[1] == 1:
-        unit = _ROUNDING * np.where(sizes > 0, sizes, 1.0)
-        return (np.round(statistics / unit) * unit)[:, 0], pvalues[0]
+        return statistics[:, 0], pvalues[0]
     deviations = statistics.std(axis=0)
     distances = (statistics - statistics.mean(axis=0)) / np.where(deviations > 0, deviations, 1.0)
     distances = np.round(distances, 8)  # equal ones stay equal

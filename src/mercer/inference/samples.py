@@ -19,7 +19,8 @@ from mercer.kernels.points import Points, as_points
 from mercer.kernels.stationary import RBF, Laplacian
 from mercer.kernels.table import is_mixed, table_kernel
 from mercer.kernels.vector import Stationary
-from mercer.landmarks.selection import require_no_noise
+from mercer.landmarks.selection import KernelColumns, require_no_noise
+from mercer.linalg.pivoted_cholesky import pivoted_cholesky
 from mercer.sampling import uniform_rows
 
 # Number of rows from which the range of bandwidths is computed.
@@ -116,6 +117,22 @@ def _grid(distances: Array, count: int) -> list[float]:
 
 def _plain(lengths: Array) -> Any:
     return float(lengths) if lengths.ndim == 0 else lengths
+
+
+def features_of(
+    kernel: Kernel, points: Points, rng: np.random.RandomState, rank: int, left_out: float
+) -> Array:
+    """Features F with F F' close to the kernel matrix, but for a share of its trace."""
+    access = KernelColumns(kernel, points)
+    low_rank = pivoted_cholesky(
+        access.columns,
+        access.diagonal,
+        min(rank, len(points)),
+        rng=rng,
+        tol=left_out,
+        entries=access.entries,
+    )
+    return low_rank.factor.astype(np.float64, copy=False)
 
 
 def sizes_of(owner: str, kernels: list[Kernel], points: Points) -> Array:

@@ -23,6 +23,7 @@ from mercer.kernels.points import Points
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.container import BarContainer
     from matplotlib.figure import Figure, SubFigure
 
 
@@ -253,6 +254,22 @@ def legend_above(ax: Axes, columns: int = 3) -> None:
         # The title reserves the height; a wide legend must not narrow the axes.
         legend.set_in_layout(False)
         ax.set_title(ax.get_title(), fontsize="medium", pad=10 + 15 * -(-entries // columns))
+
+
+def draw_bars(ax: Axes, values: Array, labels: list[str], colours: list[str]) -> BarContainer:
+    """Horizontal bars from top to bottom, with their numbers beside them."""
+    n = len(values)
+    bars = ax.barh(np.arange(n), values, color=colours, height=0.7)
+    ax.bar_label(bars, [_signed(value) for value in values], padding=3)
+    ax.axvline(0, color="black", linewidth=0.8)
+    ax.margins(x=0.25)  # room for the numbers beside the bars
+    ax.set(yticks=range(n), yticklabels=labels, ylim=(n - 0.4, -0.6))
+    return bars
+
+
+def _signed(value: float) -> str:
+    """A number with its sign and three digits, without an exponent up to a million."""
+    return f"{value:+,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:+.3g}"
 
 
 def numbers_of(y: Any, n: int, owner: str) -> NDArray[Any]:

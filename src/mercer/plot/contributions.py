@@ -10,7 +10,7 @@ import numpy as np
 from mercer.arrays import Array
 from mercer.exceptions import ParameterError
 from mercer.models.results import Contributions
-from mercer.plot.canvas import BLUE, GREY, VERMILION, Display, described
+from mercer.plot.canvas import BLUE, GREY, VERMILION, Display, described, draw_bars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,22 +136,12 @@ class ContributionsDisplay(Display):
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the display on axes, or on a new figure."""
         ax = self._draw_on(ax)
-        n = len(self.values)
         is_point = [label.startswith("row ") for label in self.labels]
         signs = [BLUE if value >= 0 else VERMILION for value in self.values]
         colours = [sign if point else GREY for sign, point in zip(signs, is_point, strict=True)]
-        self.bars_ = ax.barh(np.arange(n), self.values, color=colours, height=0.7)
-        ax.bar_label(self.bars_, [_signed(value) for value in self.values], padding=3)
-        ax.axvline(0, color="black", linewidth=0.8)
-        ax.margins(x=0.25)  # room for the numbers beside the bars
-        ax.set(yticks=range(n), yticklabels=self.labels, ylim=(n - 0.4, -0.6))
+        self.bars_ = draw_bars(ax, self.values, self.labels, colours)
         ax.set_xlabel(f"term ${_formula(self.formula)}$, blue: positive, orange: negative")
         return self
-
-
-def _signed(value: float) -> str:
-    """A number with its sign and three digits, without an exponent up to a million."""
-    return f"{value:+,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:+.3g}"
 
 
 def _formula(text: str) -> str:

@@ -77,6 +77,13 @@ class Section:
         )
 
 
+def one_column(owner: str, X: Any, column: Any) -> tuple[Numbers, str]:
+    """The only column of X, or the one that is named, and its label."""
+    data, place = _chosen(owner, X, column)
+    table = Numbers.read(_part(data, place), 1, owner)
+    return table, table.label(0, "x" if data.shape[1] == 1 else f"$x_{{{place + 1}}}$")
+
+
 def _chosen(owner: str, X: Any, column: Any) -> tuple[Any, int]:
     """The data as a frame or a matrix, and the position of the column to vary."""
     data = by_narwhals(X.data if isinstance(X, Points) else X, owner)
@@ -89,8 +96,7 @@ def _chosen(owner: str, X: Any, column: Any) -> tuple[Any, int]:
         if width != 1:
             raise DataError(
                 f"{owner}: X has shape {data.shape}, but 1 column can be drawn; pass data of shape "
-                "(n, 1), and a model fitted on as many columns, or name the column that varies, "
-                "such as CurveDisplay.from_estimator(model, X, column=0)."
+                "(n, 1), or name the column that varies, such as column=0."
             )
         return data, 0
     if column in names:
