@@ -153,8 +153,8 @@ def _long() -> Iterator[Outcome]:
 
 
 def long_gram(name: str, n: int = LONG) -> Callable[[], Any]:
-    """The call whose memory is measured, for two series of length n."""
-    X = walks(2, n)
+    """The call whose memory is measured, for two series of length n with the range of short ones."""
+    X = walks(2, n) * np.sqrt(LENGTH / n)
     kernel = _kernels(X[:, :100])[name]
     return lambda: kernel(X)
 

@@ -28,6 +28,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import plain
 from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF, Laplacian
+from mercer.parallel import single_blas
 from mercer.sampling import RowNumbers, blocks, random_numbers
 
 _OWNER = "attribution"
@@ -79,6 +80,7 @@ class Attribution:
         return f"squared discrepancy {self.statistic:.3f}: {', '.join(shares)}{others}"
 
 
+@single_blas()
 def attribution(x: Any, y: Any, kernel: Any = None) -> Attribution:
     """Say which columns make two samples differ, by exact Shapley values.
 

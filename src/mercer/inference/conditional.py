@@ -56,6 +56,7 @@ _LEVERAGE = 2 / 3
 _FEATURES, _LEFT_OUT = 50, 1e-4
 
 
+@single_blas()
 def conditional_independence_test(
     x: Any,
     y: Any,
@@ -143,14 +144,13 @@ def conditional_independence_test(
     candidates = kernels_for(_OWNER, kernel_z, given, rng, each=_BANDWIDTHS, both=False)
     at_z: list[Kernel] = [Constant(1.0), *(smooth if kernel_z is None else candidates)]
     matrices = [_without_diagonal(kernel, given) for kernel in at_z]
-    with single_blas():
-        if split:
-            parts = np.array_split(rng.permutation(n), min(_PARTS, n // 2))
-            residuals = split_residuals(features, candidates, given, parts)
-        else:
-            residuals = unsplit_residuals(features, candidates, given)
-        draws = zip(*(r.draws(n_resamples, rng) for r in residuals), strict=True)
-        table = np.array([_statistics(first, second, matrices) for first, second in draws])
+    if split:
+        parts = np.array_split(rng.permutation(n), min(_PARTS, n // 2))
+        residuals = split_residuals(features, candidates, given, parts)
+    else:
+        residuals = unsplit_residuals(features, candidates, given)
+    draws = zip(*(r.draws(n_resamples, rng) for r in residuals), strict=True)
+    table = np.array([_statistics(first, second, matrices) for first, second in draws])
     size = float(np.prod([np.mean(np.square(f).sum(axis=1)) for f in features]))
     details = {
         "null": "wild",

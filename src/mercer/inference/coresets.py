@@ -15,6 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import KernelColumns
 from mercer.landmarks.thinning import thinned
+from mercer.parallel import single_blas
 from mercer.sampling import RowNumbers, random_numbers, uniform_rows
 
 # Number of random subsets with which a coreset is compared.
@@ -72,6 +73,7 @@ class Coreset:
         )
 
 
+@single_blas()
 def thin(x: Any, k: int, kernel: Any = None, *, random_state: Any = None) -> Coreset:
     """Choose k rows whose mean embedding is close to that of all rows, by kernel thinning.
 
@@ -113,6 +115,7 @@ def thin(x: Any, k: int, kernel: Any = None, *, random_state: Any = None) -> Cor
     return _coreset("thin", made, points, chosen, rng)
 
 
+@single_blas()
 def herding(x: Any, k: int, kernel: Any = None, *, random_state: Any = None) -> Coreset:
     """Choose k rows by kernel herding: each next row brings the mean embedding closest.
 

@@ -29,6 +29,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.linalg.blocked import multiply
 from mercer.memory import require_matrix
+from mercer.parallel import single_blas
 from mercer.sampling import RowNumbers, random_numbers
 
 _OWNER = "hsic_test"
@@ -41,6 +42,7 @@ _DENSE = 1000
 _FEATURES, _LEFT_OUT = 100, 1e-4
 
 
+@single_blas()
 def hsic_test(
     x: Any,
     y: Any,

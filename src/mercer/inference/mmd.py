@@ -27,6 +27,7 @@ from mercer.inference.results import TestResult, gamma_result, result_of
 from mercer.inference.samples import kernels_for, sample, settings, sizes_of
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.parallel import single_blas
 from mercer.sampling import RowNumbers, blocks, random_numbers
 
 _OWNER = "mmd_test"
@@ -39,6 +40,7 @@ _MANY_ROWS, _FEWEST_ROWS = 5_000, 320
 _INDICATOR_BYTES = 2**27
 
 
+@single_blas()
 def mmd_test(
     x: Any,
     y: Any,

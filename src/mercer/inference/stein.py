@@ -24,6 +24,7 @@ from mercer.inference.samples import bandwidths, dense_rows, kernels_for, sample
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import plain
 from mercer.kernels.stationary import RBF, RationalQuadratic
+from mercer.parallel import single_blas
 from mercer.sampling import random_numbers
 
 _OWNER = "goodness_of_fit_test"
@@ -32,6 +33,7 @@ _HYPOTHESIS = "x has the distribution with the given score"
 _BANDWIDTHS = 10
 
 
+@single_blas()
 def goodness_of_fit_test(
     x: Any,
     score: Any,
