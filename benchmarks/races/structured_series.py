@@ -153,7 +153,7 @@ def _long() -> Iterator[Outcome]:
 
 
 def long_gram(name: str, n: int = LONG) -> Callable[[], Any]:
-    """The call whose memory is measured, for two series of length n with the range of short ones."""
+    """The call whose memory is measured: two series of length n with the range of short ones."""
     X = walks(2, n) * np.sqrt(LENGTH / n)
     kernel = _kernels(X[:, :100])[name]
     return lambda: kernel(X)
