@@ -201,3 +201,13 @@ def test_no_column_is_refused() -> None:
 def test_a_file_name_is_no_data() -> None:
     with pytest.raises(DataTypeError, match="read_blocks"):
         mc.RBF()("rows.csv")
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_a_column_of_vectors_is_rows_of_numbers(library: Any) -> None:
+    bits = np.random.default_rng(0).integers(0, 2, size=(8, 16))
+    frame = library.DataFrame({"bits": bits.tolist(), "heat": np.arange(8.0)})
+    np.testing.assert_allclose(mc.Tanimoto().on("bits")(frame), mc.Tanimoto()(bits))
+    ragged = library.DataFrame({"bits": [[1.0], [1.0, 2.0]]})
+    with pytest.raises(DataTypeError, match="compares rows of numbers, but column 'bits' holds"):
+        mc.RBF(1.0).on("bits")(ragged)

@@ -359,7 +359,10 @@ def _check_matrix(data: Any, owner: str) -> Any:
     return data.astype(np.float32 if data.dtype == np.float16 else np.float64)
 
 
-def _numeric_frame(frame: Any, owner: str) -> tuple[Array, tuple[str, ...]]:
+def _numeric_frame(frame: Any, owner: str) -> tuple[Array, tuple[str, ...] | None]:
+    vectors = _vectors_of(frame) if len(frame.columns) == 1 else None
+    if vectors is not None:
+        return vectors, None
     columns = []
     for name in frame.columns:
         column = frame.get_column(name)
@@ -378,6 +381,20 @@ def _numeric_frame(frame: Any, owner: str) -> tuple[Array, tuple[str, ...]]:
     single = all(dtype == nw.Float32 for dtype in frame.schema.values())
     matrix = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
     return matrix.astype(np.float32 if single else np.float64), tuple(map(str, frame.columns))
+
+
+def _vectors_of(frame: Any) -> Array | None:
+    """The rows of a single column of vectors of one length, such as fingerprints, or None."""
+    column = frame.get_column(frame.columns[0])
+    if column.dtype.is_numeric() or not all(
+        np.ndim(item) == 1 for item in column.head(1).to_list()
+    ):
+        return None
+    items = column.to_list()
+    if not items or any(np.shape(item) != np.shape(items[0]) for item in items):
+        return None
+    matrix = np.asarray(items)
+    return matrix.astype(np.float64) if matrix.dtype.kind in "fiub" else None
 
 
 def numbers_of(column: Any) -> Array | None:

@@ -137,3 +137,11 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 def test_the_diagonal_of_windows_is_that_of_the_matrix(kernel: mc.Kernel) -> None:
     words = [*WORDS, "ACGTNACGTACGTTACGAC", "A" * 70]
     assert_array_equal(kernel.diag(words), np.diag(kernel(words)))
+
+
+@pytest.mark.parametrize("kernel", [mc.Mismatch(3, 1), mc.GappedKmer(4, 3)])
+def test_features_are_named_by_their_words(kernel: Any) -> None:
+    strings = ["ACGTA", "ACCTA", "TTTTT"]
+    values, words = kernel.features(strings)
+    assert values.shape == (3, len(words))
+    np.testing.assert_allclose((values @ values.T).toarray(), kernel(strings))

@@ -54,6 +54,10 @@ class _Windows(StringKernel):
         strings = _strings(self, objects)
         return called(strings, _core.window_products, length, scaled[0], masks, scaled[1])
 
+    def features(self, objects: list[Any]) -> tuple[sp.csr_array, Array]:
+        """Return sparse features, and the word that each of them counts."""
+        return _WordFeatures(with_values(self)).features(objects)
+
     def _features(self, scope: Scope, points: Points) -> Columns:
         return points.columns(scope.view.read_by(Features(_WordFeatures(with_values(self)))))
 
