@@ -76,3 +76,11 @@ def test_kernels_without_a_counterpart_are_refused() -> None:
         converted("Model", theirs.Exponentiation(theirs.RBF(), 0.5))
     assert is_scikit_learns(theirs.RBF())
     assert not is_scikit_learns(mc.RBF())
+
+
+@pytest.mark.parametrize(
+    "kernel", [theirs.DotProduct(0.0), theirs.ConstantKernel(1e6) * theirs.RBF(1e-7)]
+)
+def test_values_outside_their_bounds_are_taken(kernel: Any) -> None:
+    rows = np.random.default_rng(0).normal(size=(6, 2))
+    np.testing.assert_allclose(mc.SVC(kernel).fit(rows, [0, 1] * 3).kernel_(rows), kernel(rows))

@@ -86,8 +86,11 @@ def _parameter(kernel: Any, name: str, power: int = 1) -> Fixed | Bounded:
     bounds = getattr(kernel, f"hyperparameter_{name}").bounds
     if isinstance(bounds, str):  # "fixed"
         return Fixed(value)
+    if not np.all(value):  # such as DotProduct(0): nothing to learn
+        return Fixed(value)
     low, high = (np.squeeze(end) ** power for end in np.asarray(bounds, dtype=float).T)
-    return Bounded(value, low, high)
+    # Values may lie outside their bounds there.
+    return Bounded(value, np.minimum(low, value), np.maximum(high, value))
 
 
 def _require_one_column(owner: str, kernel: Any, X: Any) -> None:
