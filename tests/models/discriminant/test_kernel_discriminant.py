@@ -107,3 +107,14 @@ def test_bad_input() -> None:
         mc.KernelDiscriminantAnalysis(n_components=3).fit(IRIS, SPECIES)
     with pytest.raises(ParameterError, match="priors"):
         mc.KernelDiscriminantAnalysis(priors=[0.5, 0.5]).fit(IRIS, SPECIES)
+
+
+def test_weights_of_classes_are_weights_of_rows() -> None:
+    keep = np.r_[0:50, 50:60, 100:150]
+    X, y = IRIS[keep], SPECIES[keep]
+    weights = np.array([2.0, 5.0, 1.0])
+    by_class = mc.KernelDiscriminantAnalysis(alpha=0.1, class_weight=dict(enumerate(weights)))
+    by_row = mc.KernelDiscriminantAnalysis(alpha=0.1).fit(X, y, weights[y])
+    np.testing.assert_allclose(by_class.fit(X, y).predict_proba(X), by_row.predict_proba(X))
+    balanced = mc.KernelDiscriminantAnalysis(alpha=0.1, class_weight="balanced").fit(X, y)
+    np.testing.assert_allclose(balanced.priors_, 1 / 3)

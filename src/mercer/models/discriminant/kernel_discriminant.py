@@ -18,7 +18,7 @@ from mercer.arrays import Array
 from mercer.estimator.base import KernelEstimator, shown, store
 from mercer.estimator.by_blocks import BlockTransformer, by_blocks
 from mercer.estimator.iterative import with_named_columns
-from mercer.estimator.labels import checked_labels, require_two_classes
+from mercer.estimator.labels import checked_labels, class_weighted, require_two_classes
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.names import KernelLike
@@ -56,7 +56,10 @@ class KernelDiscriminantAnalysis(
     alpha : float or {"loo", "gcv"}, default="loo"
         The penalty, as in `KernelRidge`; by default chosen by leave-one-out.
     priors : sequence of float, optional
-        Probabilities of the classes; by default their shares of the rows.
+        Probabilities of the classes; by default their shares of the weights of rows.
+    class_weight : dict or "balanced", optional
+        Factors of the weights of rows, by their classes; "balanced" gives all classes the same
+        weight.
     alphas, length_scales, solver
         As in `KernelRidge`.
     degree, gamma, coef0 : int, float or str, and float
@@ -115,6 +118,7 @@ class KernelDiscriminantAnalysis(
         *,
         alpha: float | Literal["loo", "gcv"] = "loo",
         priors: Sequence[float] | None = None,
+        class_weight: Any = None,
         alphas: ArrayLike | None = None,
         length_scales: Any = None,
         solver: Any = "auto",
@@ -148,6 +152,7 @@ class KernelDiscriminantAnalysis(
             points = self._validate_points(kernel, self._in_one_piece(X, y), reset=True)
             labels = checked_labels(owner, y, len(points))
             given = self._validate_weights(sample_weight, np.empty(len(points)))
+            _, given = class_weighted(owner, self.class_weight, labels, given)
             weights = np.ones(len(points)) if given is None else given
             self.classes_ = np.unique(labels[weights > 0])
             require_two_classes(owner, self.classes_)
