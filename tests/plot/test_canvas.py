@@ -167,3 +167,18 @@ def test_a_legend_above_the_axes_does_not_narrow_them() -> None:
         figure.canvas.draw()
         widths.append(ax.get_position().width)
     assert widths[0] == pytest.approx(widths[1])
+
+
+def test_targets_may_be_a_column_that_the_model_was_fitted_to() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.uniform(0, 6, 40)})
+    frame["price"] = np.sin(frame["x"]) + 0.1 * rng.normal(size=40)
+    model = mc.GaussianProcessRegressor().fit(frame, "price")
+    for display in (mc.plot.CurveDisplay, mc.plot.GaussianProcessDisplay):
+        drawn = display.from_estimator(model, frame, "price")
+        assert drawn.xlabel == "x"
+        assert drawn.ylabel == "price"
+    assert mc.plot.CalibrationDisplay.from_estimator(model, frame, "price").observed.size
+    frame["z"] = rng.uniform(0, 6, 40)
+    two = mc.KernelRidge().fit(frame, "price")
+    assert mc.plot.BoundaryDisplay.from_estimator(two, frame, "price").ax_ is not None

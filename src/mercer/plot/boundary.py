@@ -24,6 +24,7 @@ from mercer.plot.canvas import (
     final_model,
     legend_above,
     numbers_of,
+    rows_and_targets,
 )
 from mercer.plot.decision import OWNER, ROUNDING, Decision
 
@@ -156,6 +157,7 @@ class BoundaryDisplay(Display):
         """
         cls._require_matplotlib()
         check_is_fitted(estimator)
+        X, y = rows_and_targets(OWNER, estimator, X, y)
         table = Numbers.read(X, 2, OWNER)
         if table.has_times:
             raise DataTypeError(

@@ -14,7 +14,15 @@ from sklearn.calibration import calibration_curve
 from mercer import checks
 from mercer.arrays import Array
 from mercer.exceptions import DataError, ParameterError
-from mercer.plot.canvas import BLUE, Display, described, final_model, numbers_of, readable_legend
+from mercer.plot.canvas import (
+    BLUE,
+    Display,
+    described,
+    final_model,
+    numbers_of,
+    readable_legend,
+    rows_and_targets,
+)
 from mercer.plot.curve import takes
 
 if TYPE_CHECKING:
@@ -115,6 +123,7 @@ class CalibrationDisplay(Display):
         """
         cls._require_fitted(estimator, "predict", remedy="pass a fitted model")
         model = getattr(estimator, "best_estimator_", estimator)
+        X, y = rows_and_targets(_OWNER, model, X, y)
         targets = np.asarray(y)
         if is_classifier(model):
             n_bins = checks.require_count(_OWNER, "n_bins", n_bins, example=10)

@@ -19,6 +19,8 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.containers import by_narwhals
 from mercer.kernels.containers import numbers_of as numbers_of_column
 from mercer.kernels.points import Points
+from mercer.streams.blocks import without_columns
+from mercer.streams.sources import Given, named_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -280,3 +282,9 @@ def numbers_of(y: Any, n: int, owner: str) -> NDArray[Any]:
             f"{owner}: y has shape {values.shape} but there are {n} rows; pass one value for each."
         )
     return values
+
+
+def rows_and_targets(owner: str, estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Inputs and targets as `fit` takes them: targets may be a column of X, which is no input."""
+    (X, y, _), _ = named_columns(owner, Given(X, y, None))
+    return without_columns(X, getattr(final_model(estimator), "_named_columns", ())), y

@@ -15,7 +15,7 @@ from mercer.arrays import Array
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.containers import by_narwhals
 from mercer.kernels.points import Points
-from mercer.plot.canvas import Numbers, final_model, numbers_of
+from mercer.plot.canvas import Numbers, final_model, numbers_of, rows_and_targets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +51,8 @@ class Section:
     ) -> Self:
         """The section along the only column of X, or along the one that is named."""
         checks.require_count(owner, "grid_resolution", size, least=2, example=200)
+        ylabel = y if isinstance(y, str) else str(getattr(y, "name", None) or "y")
+        X, y = rows_and_targets(owner, estimator, X, y)
         data, place = _chosen(owner, X, column)
         table = Numbers.read(_part(data, place), 1, owner)
         low, high = table.limits(margin, owner).ravel()
@@ -69,7 +71,7 @@ class Section:
             x=table.shown(x),
             rows=rows,
             xlabel=table.label(0, "x" if not n_held else f"$x_{{{place + 1}}}$"),
-            ylabel=str(getattr(y, "name", None) or "y"),
+            ylabel=ylabel,
             inputs=inputs,
             points=points,
             others=others,
