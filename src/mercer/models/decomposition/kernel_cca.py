@@ -57,9 +57,9 @@ class KernelCCA(KernelEstimator):
 
     Attributes
     ----------
-    correlations_ : ndarray of shape (n_components_,)
+    correlations_ : ndarray of shape (n_components,)
         Correlations of the pairs on the training rows.
-    cv_correlations_ : ndarray of shape (n_components_,)
+    cv_correlations_ : ndarray of shape (n_components,)
         Correlations at rows that were left out. Only after ``alpha="cv"``.
     alpha_ : float
         The penalty used.
@@ -67,7 +67,7 @@ class KernelCCA(KernelEstimator):
         The number of pairs.
     x_pca_, y_pca_ : KernelPCA
         The principal components of each side.
-    x_weights_, y_weights_ : ndarray of shape (n_features, n_components_)
+    x_weights_, y_weights_ : ndarray of shape (n_features, n_components)
         The functions, as coefficients of scores.
     kernel_ : Kernel
         The kernel of X used; that of Y is ``y_pca_.kernel_``.
@@ -191,7 +191,7 @@ class KernelCCA(KernelEstimator):
 
         Returns
         -------
-        ndarray of shape (n, n_components_), or a pair of these
+        ndarray of shape (n, n_components), or a pair of these
             Values of the functions of X; with y also those of Y.
         """
         check_is_fitted(self, "x_weights_")
@@ -210,7 +210,7 @@ class KernelCCA(KernelEstimator):
 
         Returns
         -------
-        pair of ndarrays of shape (n, n_components_)
+        pair of ndarrays of shape (n, n_components)
         """
         return self.fit(X, y).transform(X, y)
 

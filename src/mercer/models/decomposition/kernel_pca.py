@@ -109,15 +109,15 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimat
 
     Attributes
     ----------
-    eigenvalues_ : ndarray of shape (n_components_,)
+    eigenvalues_ : ndarray of shape (n_components,)
         Eigenvalues of the centred kernel matrix, descending.
-    explained_variance_ : ndarray of shape (n_components_,)
+    explained_variance_ : ndarray of shape (n_components,)
         The variances of the scores, ``eigenvalues_ / (n - 1)``.
-    explained_variance_ratio_ : ndarray of shape (n_components_,)
+    explained_variance_ratio_ : ndarray of shape (n_components,)
         Their shares of the variance of all rows in feature space.
-    dual_coef_ : ndarray of shape (m, n_components_)
+    dual_coef_ : ndarray of shape (m, n_components)
         The coefficients a of the points.
-    intercept_ : ndarray of shape (n_components_,)
+    intercept_ : ndarray of shape (n_components,)
         The constants b.
     n_components_ : int
         The number of components.
@@ -254,7 +254,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimat
 
         Returns
         -------
-        ndarray of shape (n, n_components_)
+        ndarray of shape (n, n_components)
             The scores.
         """
         check_is_fitted(self)
@@ -271,7 +271,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimat
 
         Parameters
         ----------
-        X : array-like of shape (n, n_components_)
+        X : array-like of shape (n, n_components)
             Scores, as `transform` returns them.
 
         Returns
