@@ -146,7 +146,7 @@ class Signature(SeriesKernel):
 
 
 def _require_norms(kernel: Signature, norms: Array) -> None:
-    """Refuse squared norms of signatures below 1, their first term: rounding took all digits."""
+    """Refuse squared norms below 1, the first term of each: rounding errors exceed the value."""
     least = float(np.min(norms, initial=1.0))
     if not least >= 1 - _NORM_ERROR:
         raise DataError(

@@ -170,12 +170,8 @@ class KernelKMeans(
             self._check_parameters()
             kernel = self._kernel_or_default(self.kernel, X)
             points = self._validate_points(kernel, self._in_one_piece(X, None), reset=True)
-            n, owner = len(points), type(self).__name__
-            if self.n_clusters > n:
-                raise DataError(
-                    f"{owner}: n_clusters = {self.n_clusters}, but there are {n} rows; pass at "
-                    "most as many clusters as rows."
-                )
+            n = len(points)
+            require_rows(type(self).__name__, self.n_clusters, n)
             given = self._validate_weights(sample_weight, np.empty(n))
             weights = np.ones(n) if given is None else given
             self.kernel_ = kernel.resolve(points)
@@ -317,6 +313,15 @@ class KernelKMeans(
                 f"{owner}: labels still changed after {self.max_iter} iterations; raise max_iter.",
                 ShortFitWarning,
             )
+
+
+def require_rows(owner: str, n_clusters: int, n: int) -> None:
+    """Refuse more clusters than rows."""
+    if n_clusters > n:
+        raise DataError(
+            f"{owner}: n_clusters = {n_clusters}, but there are {n} rows; pass at most as many "
+            "clusters as rows."
+        )
 
 
 @dataclass(frozen=True, eq=False)

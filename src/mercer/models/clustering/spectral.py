@@ -21,6 +21,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.names import KernelLike
 from mercer.kernels.points import Points
 from mercer.linalg.eigenpairs import leading_eigenpairs
+from mercer.models.clustering.kernel_kmeans import require_rows
 from mercer.sampling import blocks, random_numbers, seed_from
 
 # Rows whose kernel values are checked for negative ones.
@@ -142,11 +143,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             kernel = self._kernel_or_default(self.kernel, X)
             points = self._validate_points(kernel, self._in_one_piece(X, None), reset=True)
             n = len(points)
-            if self.n_clusters > n:
-                raise DataError(
-                    f"{owner}: n_clusters = {self.n_clusters}, but there are {n} rows; pass at "
-                    "most as many clusters as rows."
-                )
+            require_rows(owner, self.n_clusters, n)
             self.kernel_, self.points_ = kernel.resolve(points), points
             rng = random_numbers(self.random_state, owner)
             links = self._links()

@@ -210,7 +210,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimat
         return self
 
     def _find(self, X: Any) -> Self:
-        """Find the components, without a word if there are fewer than asked for."""
+        """Find the components; if there are fewer than requested, only `fit` warns of it."""
         with self._fitting():
             self._check_parameters()
             kernel = self._kernel_or_default(self.kernel, X)
@@ -367,7 +367,7 @@ def _dense(model: KernelPCA, kernel: Kernel, points: Points) -> Components:
 
 
 def _truncated(model: KernelPCA, kernel: Kernel, points: Points) -> Components:
-    """The leading components, by iterations with products."""
+    """The leading components, by block Lanczos iterations."""
     owner, n = type(model).__name__, len(points)
     if not isinstance(model.n_components, int):
         raise ParameterError(

@@ -59,7 +59,7 @@ def learned_inverse(scores: Array, rows: Array) -> Callable[[Array], Array]:
 def fixed_points(
     owner: str, kernel: Kernel, points: Points, rows: Array, weights: Array, start: Array
 ) -> Array:
-    """Iterate the equation of pre-images for rows of weights, from a start."""
+    """Fixed-point iteration for pre-images; a row of `weights` is a point of feature space."""
     if not isinstance(kernel, RBF):
         raise ParameterError(
             f'{owner}: preimage = "fixed_point" is for the RBF kernel, and the kernel is '
